@@ -1,0 +1,114 @@
+package leakyqueue
+
+import (
+	"time"
+
+	"github.com/outflow-go/outflow/limit"
+)
+
+// A Rule is a set of limits that hold for each of its keys alike: every key has a bucket of its own.
+// It belongs to the queue that made it, and is safe for concurrent use.
+type Rule struct {
+	q    *Queue
+	name string
+	set  limit.Set
+
+	buckets map[string]*bucket // by key; guarded by Queue.mu
+}
+
+// Name returns the name the rule was made with.
+func (r *Rule) Name() string { return r.name }
+
+// Slots returns how many requests of one key may be out at once; 0: any number.
+func (r *Rule) Slots() int { return r.set.Slots() }
+
+// A Key names one bucket of a rule.
+type Key struct {
+	Rule  *Rule
+	Value string // "" is a key like any other
+}
+
+func (k Key) String() string {
+	if k.Value == "" {
+		return k.Rule.name
+	}
+	return k.Rule.name + " " + k.Value
+}
+
+// bucket is the live state of a rule's limits for one key. Queue.mu guards all of it.
+type bucket struct {
+	id    uint64
+	key   Key
+	state limit.State
+
+	slots int // 0: any number
+	out   int // departed with a ticket that isn't given back
+
+	pausedUntil time.Duration
+	shutUntil   time.Duration // until then nobody may even wait: the pause is beyond MaxPause
+	saidUntil   time.Duration // how long that pause really is
+
+	// parked are the lanes whose head this bucket keeps from leaving, the oldest head first. wake
+	// is when that one may leave as far as this bucket goes; never when a slot must come back first.
+	parked    heap[*lane]
+	wake      time.Duration
+	wakeIndex int
+	scheduled bool // in Queue.wakes
+
+	waiting int // in lanes that this bucket holds, parked here or not
+	counts  Counts
+
+	used  time.Duration
+	inUse links[bucket] // in Queue.buckets
+}
+
+func bucketLinks(b *bucket) *links[bucket] { return &b.inUse }
+
+func (b *bucket) before(o *bucket) bool { return b.wake < o.wake }
+func (b *bucket) index() *int           { return &b.wakeIndex }
+
+// full reports whether every slot is out.
+func (b *bucket) full() bool { return b.slots > 0 && b.out >= b.slots }
+
+// idle reports whether a new bucket would do exactly as this one does.
+func (b *bucket) idle(now time.Duration) bool {
+	return b.waiting == 0 && b.out == 0 && b.pausedUntil <= now && b.shutUntil <= now && b.state.Full(now)
+}
+
+// bucketLocked returns the bucket of a key and makes it if need be.
+func (q *Queue) bucketLocked(k Key) *bucket {
+	b := k.Rule.buckets[k.Value]
+	if b == nil {
+		q.ids++
+		b = &bucket{id: q.ids, key: k, state: k.Rule.set.NewState(), slots: k.Rule.set.Slots(), wake: never}
+		k.Rule.buckets[k.Value] = b
+		q.buckets.push(b)
+	}
+	return b
+}
+
+// usedLocked marks b as used now, the most recently of all.
+func (q *Queue) usedLocked(b *bucket, now time.Duration) {
+	b.used = now
+	if q.buckets.back != b {
+		q.buckets.remove(b)
+		q.buckets.push(b)
+	}
+}
+
+// evictLocked forgets buckets that were not used for idleAfter and are as good as new. It looks at a
+// bounded number of them, so that nobody waits for a great clean-up; the timer comes back for more.
+func (q *Queue) evictLocked(now time.Duration) {
+	for range evictAtOnce {
+		b := q.buckets.front
+		if b == nil || b.used+idleAfter > now {
+			return
+		}
+		if b.idle(now) {
+			q.buckets.remove(b)
+			delete(b.key.Rule.buckets, b.key.Value)
+		} else {
+			q.usedLocked(b, now) // looked at again after idleAfter
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package leakyqueue
+
+import "context"
+
+// Close refuses newcomers with ErrClosed from now on, lets those who wait leave at their turns, and
+// returns when nobody waits and every ticket is given back. If ctx ends before that, those who still
+// wait are refused with ErrClosed, and Close returns the context's cause. Until it returns, retries
+// (demands with a Place) are let in; afterwards nobody is. Close may be called again, and from
+// several goroutines.
+func (q *Queue) Close(ctx context.Context) error {
+	q.mu.Lock()
+	q.closing = true
+	q.unlock(q.now())
+	select {
+	case <-q.drained:
+		return nil
+	case <-ctx.Done():
+	}
+	q.mu.Lock()
+	now := q.now()
+	if q.closed {
+		q.mu.Unlock()
+		return nil
+	}
+	q.closed = true
+	q.timer.Stop()
+	close(q.drained)
+	for _, l := range q.lanes {
+		for _, w := range l.inOrder() {
+			q.refuseLocked(w, ErrClosed, l.parkedAt, never, now)
+		}
+	}
+	for len(q.delayed) > 0 {
+		q.refuseLocked(q.delayed[0].waiter, ErrClosed, nil, never, now)
+	}
+	q.unlock(now)
+	return context.Cause(ctx)
+}

@@ -1,0 +1,203 @@
+package leakyqueue
+
+import "time"
+
+// Who may leave, and when, is decided here; everybody else holds a lane, a bucket or the timer.
+//
+// A lane with waiters is parked at one bucket: the one that keeps its head from leaving longest, or
+// has no slot free, or has an older head parked already (in order: nobody overtakes at a bucket).
+// A bucket with lanes parked at it is in Queue.wakes under the time at which the oldest of those
+// heads may leave, unless it has to wait for a slot, which wakes it when it comes back. So one timer
+// serves everybody, each departure costs O(log lanes), and whoever is parked has a wake-up to come.
+
+// blockedLocked says which bucket keeps a request from leaving at now, and until when: never if that
+// isn't a matter of time. If none does, the departure is to be charged at the moment returned: when it
+// could have been, since then.
+func (q *Queue) blockedLocked(buckets []*bucket, place Place, cost int64, since, now time.Duration) (*bucket, time.Duration) {
+	for _, b := range buckets {
+		if b.full() {
+			return b, never
+		}
+		if oldest, ok := b.parked.top(); ok && oldest.head().place < place {
+			return b, never
+		}
+	}
+	var by *bucket
+	t := since
+	for _, b := range buckets {
+		if e := b.state.Earliest(max(t, b.pausedUntil), 0, cost); e > t {
+			t, by = e, b
+		}
+	}
+	if t > now {
+		return by, t
+	}
+	return nil, t
+}
+
+// dispatchLocked lets everybody leave who is parked at b and may, and says when b wakes next. If the
+// timer is late, departures are charged as of when b was to wake, so that those who follow catch up.
+func (q *Queue) dispatchLocked(b *bucket, now time.Duration) {
+	due := max(min(b.wake, now), now-q.cfg.Slack)
+	for {
+		l, ok := b.parked.top()
+		if !ok {
+			q.wakeLocked(b, never)
+			return
+		}
+		w := l.head()
+		by, t := q.blockedLocked(l.buckets, w.place, w.cost, max(w.joined, due), now)
+		switch {
+		case t != never && q.late(w, t, now):
+			q.refuseLocked(w, ErrDeadline, by, t, now)
+		case by == nil:
+			q.departLocked(w, t, now)
+		case by == b:
+			q.wakeLocked(b, t)
+			return
+		default:
+			q.unparkLocked(l)
+			q.parkLocked(l, by, t)
+		}
+	}
+}
+
+// parkLocked has l wait for b, who lets its head leave at t at the earliest.
+func (q *Queue) parkLocked(l *lane, b *bucket, t time.Duration) {
+	l.parkedAt = b
+	b.parked.push(l)
+	if oldest, _ := b.parked.top(); oldest == l {
+		q.wakeLocked(b, t)
+	}
+}
+
+func (q *Queue) unparkLocked(l *lane) {
+	b := l.parkedAt
+	b.parked.remove(l)
+	l.parkedAt = nil
+	if len(b.parked) == 0 {
+		q.wakeLocked(b, never)
+	}
+}
+
+// wakeLocked has b looked at again at t.
+func (q *Queue) wakeLocked(b *bucket, t time.Duration) {
+	b.wake = t
+	switch {
+	case t == never && b.scheduled:
+		q.wakes.remove(b)
+	case t == never:
+	case b.scheduled:
+		q.wakes.fix(b)
+	default:
+		q.wakes.push(b)
+	}
+	b.scheduled = t != never
+}
+
+// departLocked lets w leave, and charges its buckets at t.
+func (q *Queue) departLocked(w *waiter, t, now time.Duration) {
+	q.removeLocked(w)
+	q.chargeLocked(w.lane.buckets, w.cost, t, now)
+	q.issueLocked(w.ticket, w.lane.buckets, w.place, now)
+	w.left = now
+	q.endLocked(w, departed)
+}
+
+func (q *Queue) chargeLocked(buckets []*bucket, cost int64, t, now time.Duration) {
+	for _, b := range buckets {
+		b.state.Charge(t, cost)
+		b.counts.Departed++
+		q.usedLocked(b, now)
+	}
+}
+
+// joinLocked has w wait for its turn from since on, which may have come.
+func (q *Queue) joinLocked(w *waiter, retry bool, since, now time.Duration) {
+	w.joined = since
+	l := w.lane
+	q.insertLocked(w, retry)
+	if l.parkedAt == nil {
+		by, t := q.blockedLocked(l.buckets, w.place, w.cost, max(since, now-q.cfg.Slack), now)
+		if by == nil {
+			q.departLocked(w, t, now)
+			return
+		}
+		q.parkLocked(l, by, t)
+		return
+	}
+	if l.head() == w {
+		q.dispatchLocked(l.parkedAt, now)
+	}
+}
+
+// fire is the timer's: it does all that has fallen due.
+func (q *Queue) fire() {
+	q.mu.Lock()
+	now := q.now()
+	q.armed = never
+	for d, ok := q.delayed.top(); ok && d.joined <= now; d, ok = q.delayed.top() {
+		q.delayed.remove(d)
+		d.lane.delayed--
+		q.joinLocked(d.waiter, true, d.joined, now)
+	}
+	for b, ok := q.wakes.top(); ok && b.wake <= now; b, ok = q.wakes.top() {
+		q.dispatchLocked(b, now)
+	}
+	for w := q.arrivals.front; w != nil && q.waitEnds(w) < now; w = q.arrivals.front {
+		at := w.lane.parkedAt
+		q.refuseLocked(w, ErrDeadline, at, never, now)
+		q.dispatchLocked(at, now)
+	}
+	q.expireHoldsLocked(now)
+	q.evictLocked(now)
+	q.unlock(now)
+}
+
+// scheduleLocked sets the timer to the next moment at which there is something to do. A timer that
+// is set to an earlier moment is left alone: it fires in vain once, which is cheaper than setting it
+// for everybody who leaves the queue.
+func (q *Queue) scheduleLocked(now time.Duration) {
+	if q.closed {
+		return
+	}
+	next := never
+	if b, ok := q.wakes.top(); ok {
+		next = b.wake
+	}
+	if d, ok := q.delayed.top(); ok {
+		next = min(next, d.joined)
+	}
+	if w := q.arrivals.front; w != nil {
+		next = min(next, q.waitEnds(w)+1)
+	}
+	if t := q.out.front; t != nil && q.cfg.MaxHold > 0 {
+		next = min(next, t.since+q.cfg.MaxHold)
+	}
+	if b := q.buckets.front; b != nil {
+		next = min(next, b.used+idleAfter)
+	}
+	if next < q.armed {
+		q.armed = next
+		q.timer.Reset(next - now)
+	}
+}
+
+// unlock sets the timer, gives up q.mu, and only then wakes those whose wait has ended, so that none
+// of them runs into the lock.
+func (q *Queue) unlock(now time.Duration) {
+	q.scheduleLocked(now)
+	if q.closing && !q.closed && q.waiting == 0 && q.out.n == 0 {
+		q.closed = true
+		q.timer.Stop()
+		close(q.drained)
+	}
+	w := q.woken.front
+	q.woken.front, q.woken.back, q.woken.n = nil, nil, 0
+	q.mu.Unlock()
+	for w != nil {
+		next := w.order.after
+		close(w.ready)
+		w = next
+	}
+}

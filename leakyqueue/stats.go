@@ -1,0 +1,60 @@
+package leakyqueue
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Counts is what has happened at a bucket since it came to be. A request with several keys counts at
+// each of their buckets.
+type Counts struct {
+	Departed     uint64 // left
+	Refused      uint64 // ended with an Error that has a Reason of ours
+	Cancelled    uint64 // the context ended in the queue
+	Pauses       uint64 // began, or grew longer
+	HoldsExpired uint64 // tickets given back by MaxHold
+}
+
+// BucketStats is a bucket at one moment.
+type BucketStats struct {
+	Rule, Key string
+	Waiting   int           // requests in the queue that this bucket holds, delayed retries included
+	InFlight  int           // tickets that hold a slot; 0 without a concurrency limit
+	Held      time.Duration // for how long the oldest of those has been out: a leak shows here
+	Paused    time.Duration // how much longer the pause lasts; 0: none
+	Next      time.Duration // how long until the next request of cost 1 may leave, concurrency apart
+	Counts    Counts
+}
+
+// Stats returns the state of every bucket that isn't idle or was in use a short time ago, ordered by
+// rule and key. It takes time in proportion to their number.
+func (q *Queue) Stats() []BucketStats {
+	q.mu.Lock()
+	now := q.now()
+	held := make(map[*bucket]time.Duration)
+	for t := q.out.back; t != nil; t = t.order.before {
+		held[t.slot] = now - t.since
+		for _, b := range t.more {
+			held[b] = now - t.since
+		}
+	}
+	stats := make([]BucketStats, 0, q.buckets.n)
+	for b := q.buckets.front; b != nil; b = b.inUse.after {
+		stats = append(stats, BucketStats{
+			Rule:     b.key.Rule.name,
+			Key:      b.key.Value,
+			Waiting:  b.waiting,
+			InFlight: b.out,
+			Held:     held[b],
+			Paused:   max(0, b.pausedUntil-now),
+			Next:     b.state.Earliest(max(now, b.pausedUntil), 0, 1) - now,
+			Counts:   b.counts,
+		})
+	}
+	q.mu.Unlock()
+	slices.SortFunc(stats, func(a, b BucketStats) int {
+		return cmp.Or(cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Key, b.Key))
+	})
+	return stats
+}

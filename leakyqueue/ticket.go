@@ -1,0 +1,88 @@
+package leakyqueue
+
+import "time"
+
+// A Ticket is what a departed request holds: a slot in each of its buckets that limits concurrency.
+// It is safe for concurrent use. The zero Ticket holds nothing.
+type Ticket struct {
+	q *Queue
+
+	// The rest is guarded by q.mu.
+	slot  *bucket   // nil: nothing to give back, or given back
+	more  []*bucket // further slots, where several rules limit concurrency
+	since time.Duration
+	place Place
+
+	order links[Ticket] // in Queue.out
+}
+
+func ticketLinks(t *Ticket) *links[Ticket] { return &t.order }
+
+// Done gives back what the ticket holds. The first call does; further calls, also concurrent ones,
+// do nothing.
+func (t *Ticket) Done() {
+	if t == nil || t.q == nil {
+		return
+	}
+	t.q.mu.Lock()
+	now := t.q.now()
+	if t.slot != nil {
+		t.q.giveBackLocked(t, now)
+	}
+	t.q.unlock(now)
+}
+
+// Place returns the request's place in the queue's order, for [Demand.Place].
+func (t *Ticket) Place() Place { return t.place }
+
+// issueLocked takes a slot from each bucket that has any, for a request that leaves.
+func (q *Queue) issueLocked(t *Ticket, buckets []*bucket, place Place, now time.Duration) {
+	if t == nil {
+		return
+	}
+	*t = Ticket{q: q, since: now, place: place}
+	for _, b := range buckets {
+		if b.slots == 0 {
+			continue
+		}
+		b.out++
+		if t.slot == nil {
+			t.slot = b
+		} else {
+			t.more = append(t.more, b)
+		}
+	}
+	if t.slot != nil {
+		q.out.push(t)
+	}
+}
+
+// giveBackLocked returns the ticket's slots and lets those leave who waited for one. The ticket
+// holds a slot.
+func (q *Queue) giveBackLocked(t *Ticket, now time.Duration) {
+	q.out.remove(t)
+	freed, more := t.slot, t.more
+	t.slot, t.more = nil, nil
+	freed.out--
+	for _, b := range more {
+		b.out--
+	}
+	q.dispatchLocked(freed, now)
+	for _, b := range more {
+		q.dispatchLocked(b, now)
+	}
+}
+
+// expireHoldsLocked gives back tickets that were held for MaxHold.
+func (q *Queue) expireHoldsLocked(now time.Duration) {
+	if q.cfg.MaxHold <= 0 {
+		return
+	}
+	for t := q.out.front; t != nil && t.since+q.cfg.MaxHold <= now; t = q.out.front {
+		t.slot.counts.HoldsExpired++
+		for _, b := range t.more {
+			b.counts.HoldsExpired++
+		}
+		q.giveBackLocked(t, now)
+	}
+}
