@@ -1,0 +1,225 @@
+package headers
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// draft is what is known so far about a quota.
+type draft struct {
+	generation generation
+	policy     bool   // from a policy without a name: it tells a limit and a window, and nothing else
+	name       string // a dimension, or a policy's name
+	partition  string // the IETF partition key, of which only equality matters
+	label      string // a name that came in a field of its own
+	unit       string
+
+	limit     int64
+	remaining int64
+	reset     time.Duration
+	window    time.Duration
+
+	overdrawn   bool // remaining was negative
+	resetBetter uint8
+	labelBetter uint8
+}
+
+func newDraft() draft { return draft{limit: unknown, remaining: unknown, reset: unknown} }
+
+// find returns the draft that is no policy and has this name, or nil.
+func (r *reader) find(g generation, name, partition string) *draft {
+	for i := range r.drafts {
+		d := &r.drafts[i]
+		if d.generation == g && d.name == name && d.partition == partition && !d.policy {
+			return d
+		}
+	}
+	return nil
+}
+
+// draft returns the draft of the quota that a generation knows by a dimension.
+func (r *reader) draft(g generation, dimension []byte) *draft {
+	if d := r.find(g, string(dimension), ""); d != nil {
+		return d
+	}
+	d := newDraft()
+	d.generation, d.name = g, string(dimension)
+	return r.add(d)
+}
+
+// add takes a draft up. Beyond the cap it has nowhere to stay: the response won't be believed.
+func (r *reader) add(d draft) *draft {
+	if len(r.drafts) >= maxQuotas {
+		r.tooMany = true
+		r.spare = d
+		return &r.spare
+	}
+	r.drafts = append(r.drafts, d)
+	return &r.drafts[len(r.drafts)-1]
+}
+
+// putItem takes up an item of a structured field.
+func (r *reader) putItem(g generation, it item) {
+	var into *draft
+	if it.name != "" {
+		into = r.find(g, it.name, it.partition)
+	}
+	if into == nil {
+		d := newDraft()
+		d.generation, d.name, d.partition, d.policy = g, it.name, it.partition, it.name == ""
+		into = r.add(d)
+	}
+	into.putLimit(it.limit)
+	into.putRemaining(it.remaining)
+	into.putReset(it.reset, 0)
+	into.putWindow(it.window)
+	into.unit = max(into.unit, it.unit)
+}
+
+// The put methods take a fact up. Of two, the tighter stays, whichever came first.
+
+func (d *draft) putLimit(n int64) {
+	if n >= 0 && (d.limit < 0 || n < d.limit) {
+		d.limit = n
+	}
+}
+
+func (d *draft) putRemaining(n int64) {
+	switch {
+	case n < unknown:
+		d.overdrawn = true
+	case n >= 0 && (d.remaining < 0 || n < d.remaining):
+		d.remaining = n
+	}
+}
+
+func (d *draft) putReset(t time.Duration, better uint8) {
+	switch {
+	case t < 0:
+	case d.reset < 0 || better > d.resetBetter:
+		d.reset, d.resetBetter = t, better
+	case better == d.resetBetter:
+		d.reset = max(d.reset, t)
+	}
+}
+
+func (d *draft) putWindow(w time.Duration) { d.window = max(d.window, w) }
+
+func (d *draft) putLabel(s string, better uint8) {
+	if d.label == "" || better > d.labelBetter || better == d.labelBetter && s < d.label {
+		d.label, d.labelBetter = s, better
+	}
+}
+
+// fill takes from o what d doesn't know.
+func (d *draft) fill(o *draft) {
+	if d.limit < 0 {
+		d.limit = o.limit
+	}
+	if d.remaining < 0 && !d.overdrawn {
+		d.remaining, d.overdrawn = o.remaining, o.overdrawn
+	}
+	if d.reset < 0 {
+		d.reset = o.reset
+	}
+	if d.window == 0 {
+		d.window = o.window
+	}
+	d.name = cmp.Or(d.name, o.name)
+	d.label = cmp.Or(d.label, o.label)
+	d.unit = cmp.Or(d.unit, o.unit)
+}
+
+// fillFromName takes from a dimension's name what no field told. The names of IETF lists are free text.
+func (d *draft) fillFromName() {
+	if d.name == "" || d.generation == list {
+		return
+	}
+	known, ok := dimensions[d.name]
+	if !ok {
+		known.window, _, _ = parseDuration(d.name)
+	}
+	d.unit = cmp.Or(d.unit, known.unit)
+	d.window = cmp.Or(d.window, known.window)
+}
+
+// silent reports whether d tells nothing but a name.
+func (d *draft) silent() bool {
+	return d.limit < 0 && d.remaining < 0 && !d.overdrawn && d.reset < 0 && d.window == 0
+}
+
+func (d *draft) quota() Quota {
+	q := Quota{
+		Name:      cmp.Or(d.name, d.label),
+		Limit:     d.limit,
+		Remaining: d.remaining,
+		Reset:     d.reset,
+		Window:    d.window,
+		Unit:      cmp.Or(d.unit, "requests"),
+	}
+	if d.overdrawn && q.Limit > 0 {
+		q.Remaining = 0
+	}
+	return q
+}
+
+// compare is a total order: named before unnamed, the better generation first.
+func compare(a, b draft) int {
+	return cmp.Or(
+		compareBool(a.name == "", b.name == ""),
+		cmp.Compare(a.generation, b.generation),
+		compareBool(a.policy, b.policy),
+		strings.Compare(a.name, b.name),
+		strings.Compare(a.partition, b.partition),
+		cmp.Compare(a.limit, b.limit),
+		cmp.Compare(a.window, b.window),
+		strings.Compare(a.label, b.label),
+		strings.Compare(a.unit, b.unit),
+		cmp.Compare(a.remaining, b.remaining),
+		cmp.Compare(a.reset, b.reset),
+	)
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+func compareQuotas(a, b Quota) int {
+	return cmp.Or(
+		strings.Compare(a.Name, b.Name),
+		cmp.Compare(a.Limit, b.Limit),
+		cmp.Compare(a.Window, b.Window),
+		cmp.Compare(a.Remaining, b.Remaining),
+		cmp.Compare(a.Reset, b.Reset),
+		strings.Compare(a.Unit, b.Unit),
+	)
+}
+
+// quotas turns the drafts into quotas, each limit once.
+func (r *reader) quotas() []Quota {
+	if r.tooMany || len(r.drafts) == 0 {
+		return nil
+	}
+	drafts := r.drafts
+	for i := range drafts {
+		drafts[i].fillFromName()
+	}
+	if len(drafts) > 1 {
+		slices.SortFunc(drafts, compare)
+		drafts = merge(drafts)
+	}
+	quotas := make([]Quota, len(drafts))
+	for i := range drafts {
+		quotas[i] = drafts[i].quota()
+	}
+	slices.SortFunc(quotas, compareQuotas)
+	return quotas
+}

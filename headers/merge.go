@@ -1,0 +1,73 @@
+package headers
+
+import (
+	"slices"
+	"strings"
+)
+
+// Servers send one limit in several generations at once, and one generation splits it over several
+// fields that needn't name it. merge brings together what is about the same limit. drafts are in the
+// order of compare; the result is a part of them.
+func merge(drafts []draft) []draft {
+	policies := 0
+	for i := range drafts {
+		if drafts[i].policy {
+			policies++
+		}
+	}
+	merged := drafts[:0]
+	for _, d := range drafts {
+		if i := partner(merged, &d, policies > 1); i >= 0 {
+			merged[i].fill(&d)
+		} else {
+			merged = append(merged, d)
+		}
+	}
+	// A name alone (X-RateLimit-Resource, without a count for it) is worth telling only when it is
+	// all there is.
+	if speaking := slices.ContainsFunc(merged, func(d draft) bool { return !d.silent() }); speaking {
+		merged = slices.DeleteFunc(merged, func(d draft) bool { return d.name == "" && d.label != "" && d.silent() })
+	}
+	return merged
+}
+
+// partner finds the draft that is about the same limit as d, or -1.
+//
+// One with a name has the same name. One without is the same as a draft, named if possible, with the
+// same limit, or where a limit is missing with the same remaining count; or it is the same as the
+// only other without a name that it doesn't contradict. Several policies leave that open.
+func partner(drafts []draft, d *draft, severalPolicies bool) int {
+	if d.name != "" {
+		return slices.IndexFunc(drafts, func(o draft) bool {
+			return strings.EqualFold(o.name, d.name) && !differ(o.partition, d.partition)
+		})
+	}
+	best, bestScore, nameless, candidates := -1, 0, -1, 0
+	for i := range drafts {
+		o := &drafts[i]
+		if d.limit >= 0 && o.limit >= 0 && d.limit != o.limit || d.window > 0 && o.window > 0 && d.window != o.window {
+			continue
+		}
+		score := 0
+		if d.limit >= 0 && d.limit == o.limit {
+			score += 2
+		}
+		if d.remaining >= 0 && d.remaining == o.remaining {
+			score++
+		}
+		if score > bestScore {
+			best, bestScore = i, score
+		}
+		if o.name == "" {
+			nameless = i
+			candidates++
+		}
+	}
+	if best < 0 && candidates == 1 && !(severalPolicies && (d.policy || drafts[nameless].policy)) {
+		return nameless
+	}
+	return best
+}
+
+// differ reports whether two partition keys are of two partitions. A field may leave its key out.
+func differ(a, b string) bool { return a != "" && b != "" && a != b }
