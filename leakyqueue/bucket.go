@@ -48,11 +48,23 @@ type bucket struct {
 	shutUntil   time.Duration // until then nobody may even wait: the pause is beyond MaxPause
 	saidUntil   time.Duration // how long that pause really is
 
+	// Whoever came after claimedBy doesn't leave before claimedUntil, or doesn't take the last slot:
+	// see passOverLocked.
+	claimedBy    Place // 0: nobody
+	claimedUntil time.Duration
+
+	alone *lane              // of those who wait for this bucket and no other; nil: nobody does
+	joint map[*lane]struct{} // of those who wait for others, too
+
+	// margin is how much later the turns of those who wait may come before the first of them misses
+	// its deadline; or less. A pause that moves them by less has nobody to tell.
+	margin time.Duration
+
 	// parked are the lanes whose head this bucket keeps from leaving, the oldest head first. wake
 	// is when that one may leave as far as this bucket goes; never when a slot must come back first.
 	parked    heap[*lane]
 	wake      time.Duration
-	wakeIndex int
+	wakeIndex int32
 	scheduled bool // in Queue.wakes
 
 	waiting int // in lanes that this bucket holds, parked here or not
@@ -64,11 +76,49 @@ type bucket struct {
 
 func bucketLinks(b *bucket) *links[bucket] { return &b.inUse }
 
-func (b *bucket) before(o *bucket) bool { return b.wake < o.wake }
-func (b *bucket) index() *int           { return &b.wakeIndex }
+// before has the oldest head go first where buckets wake at the same moment, so that it isn't passed
+// over at one bucket while the other's turn comes.
+func (b *bucket) before(o *bucket) bool {
+	if b.wake != o.wake || len(b.parked) == 0 || len(o.parked) == 0 {
+		return b.wake < o.wake
+	}
+	return b.parked[0].before(o.parked[0])
+}
+
+func (b *bucket) index() *int32 { return &b.wakeIndex }
 
 // full reports whether every slot is out.
 func (b *bucket) full() bool { return b.slots > 0 && b.out >= b.slots }
+
+// claimed reports whether somebody who came before place has claimed b.
+func (b *bucket) claimed(place Place, now time.Duration) bool {
+	return b.claimedBy != 0 && b.claimedBy < place && b.claimedUntil > now
+}
+
+// departure is how long the rates take for one departure of those who wait here.
+func (b *bucket) departure() time.Duration {
+	cost := int32(1)
+	if oldest, ok := b.parked.top(); ok {
+		cost = oldest.head().cost
+	}
+	return b.state.Interval() * time.Duration(cost)
+}
+
+// expect counts one more who waits, and who may wait longer by margin.
+func (b *bucket) expect(margin time.Duration) {
+	if b.waiting == 0 {
+		b.margin = never
+	}
+	b.waiting++
+	b.margin = min(b.margin, margin)
+}
+
+// delayed notes that turns come later by d.
+func (b *bucket) delayed(d time.Duration) {
+	if b.margin != never {
+		b.margin -= d
+	}
+}
 
 // idle reports whether a new bucket would do exactly as this one does.
 func (b *bucket) idle(now time.Duration) bool {
@@ -76,14 +126,19 @@ func (b *bucket) idle(now time.Duration) bool {
 }
 
 // bucketLocked returns the bucket of a key and makes it if need be.
-func (q *Queue) bucketLocked(k Key) *bucket {
-	b := k.Rule.buckets[k.Value]
-	if b == nil {
-		q.ids++
-		b = &bucket{id: q.ids, key: k, state: k.Rule.set.NewState(), slots: k.Rule.set.Slots(), wake: never}
-		k.Rule.buckets[k.Value] = b
-		q.buckets.push(b)
+func (q *Queue) bucketLocked(k Key, now time.Duration) *bucket {
+	if b := k.Rule.buckets[k.Value]; b != nil {
+		return b
 	}
+	return q.newBucket(k, now)
+}
+
+//go:noinline
+func (q *Queue) newBucket(k Key, now time.Duration) *bucket {
+	q.ids++
+	b := &bucket{id: q.ids, key: k, state: k.Rule.set.NewState(), slots: k.Rule.set.Slots(), wake: never, used: now}
+	k.Rule.buckets[k.Value] = b
+	q.buckets.push(b)
 	return b
 }
 

@@ -1,6 +1,10 @@
 package leakyqueue
 
-import "context"
+import (
+	"context"
+	"maps"
+	"slices"
+)
 
 // Close refuses newcomers with ErrClosed from now on, lets those who wait leave at their turns, and
 // returns when nobody waits and every ticket is given back. If ctx ends before that, those who still
@@ -25,13 +29,19 @@ func (q *Queue) Close(ctx context.Context) error {
 	q.closed = true
 	q.timer.Stop()
 	close(q.drained)
-	for _, l := range q.lanes {
+	lanes := slices.Collect(maps.Values(q.lanes))
+	for b := q.buckets.front; b != nil; b = b.inUse.after {
+		if b.alone != nil {
+			lanes = append(lanes, b.alone)
+		}
+	}
+	for _, l := range lanes {
 		for _, w := range l.inOrder() {
-			q.refuseLocked(w, ErrClosed, l.parkedAt, never, now)
+			q.refuseLocked(w, closed, l.parkedAt, never, now)
 		}
 	}
 	for len(q.delayed) > 0 {
-		q.refuseLocked(q.delayed[0].waiter, ErrClosed, nil, never, now)
+		q.refuseLocked(q.delayed[0].waiter, closed, nil, never, now)
 	}
 	q.unlock(now)
 	return context.Cause(ctx)

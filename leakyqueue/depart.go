@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -14,15 +15,15 @@ type Demand struct {
 	Cost int
 
 	// Keys are the buckets that hold the request, jointly: it leaves when all of them let it, and is
-	// charged to all of them then. Nil: the queue's own. A key may come only once.
+	// charged to all of them then. None: the queue's own. A key may come only once.
 	Keys []Key
 
 	// Place is the place that an earlier departure of the same request had, so that a retry goes
 	// before all who came after it. Zero: a newcomer, who goes last.
 	Place Place
 
-	// Delay is how long a retry stays out of line before it takes its place: others may leave
-	// meanwhile. It isn't part of MaxWait.
+	// Delay is how long the request stays out of line before it takes its place, or a newcomer the
+	// last one: others may leave meanwhile. It is part of neither MaxWaiting nor MaxWait.
 	Delay time.Duration
 }
 
@@ -55,104 +56,139 @@ func (q *Queue) Acquire(ctx context.Context, d Demand) (*Ticket, error) {
 // ticket, which is overwritten, is the caller's. It may be nil if no key of the demand has a
 // concurrency limit. Where nobody waits, Depart allocates nothing.
 func (q *Queue) Depart(ctx context.Context, d Demand, t *Ticket) (Departure, error) {
-	if ctx.Err() != nil {
-		return Departure{}, ended(ctx, nil, 0)
+	// What it takes to come in is off the stack again before the wait, so that a waiter's goroutine
+	// is as small as it can be.
+	turn, err := q.Enter(ctx, d, t)
+	if err != nil || turn.w == nil {
+		return turn.left, err
 	}
+	return turn.Await(ctx)
+}
+
+// Enter is the first half of Depart: it returns at once, with the error if the request may not wait,
+// and else with its turn, for which [Turn.Await] waits. Who holds something until it is certain that
+// a retry is let in gives it up between the two.
+func (q *Queue) Enter(ctx context.Context, d Demand, t *Ticket) (Turn, error) {
+	if ctx.Err() != nil {
+		return Turn{}, ended(ctx, nil, 0)
+	}
+	d.Delay = min(max(d.Delay, 0), longest)
+	w, left, err := q.enter(ctx, &d, t)
+	return Turn{q: q, w: w, ticket: t, delay: d.Delay, left: left}, err
+}
+
+// A Turn is a request that is let in: it has left, or waits. It ends with one call of Await or Cancel.
+type Turn struct {
+	q      *Queue
+	w      *waiter // nil: it has left
+	ticket *Ticket
+	delay  time.Duration
+	left   Departure
+}
+
+// enter lets the request leave at once, or refuses it, or returns a waiter for it.
+func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Departure, error) {
 	q.mu.Lock()
 	now := q.now()
 	var few [4]*bucket
-	buckets, cost, err := q.demandedLocked(few[:0], d)
+	buckets, cost, err := q.demandedLocked(few[:0], d, now)
 	if err == nil && t == nil {
-		err = needsNoTicket(buckets)
+		err = needNoTicket(buckets)
+	}
+	place := d.Place
+	if err == nil && (q.closed || q.closing && place == 0) {
+		err = q.refusal(ErrClosed, nil, 0, never)
 	}
 	if err != nil {
-		q.mu.Unlock()
-		return Departure{}, err
+		q.unlock(now)
+		return nil, Departure{}, err
 	}
-	place, retry := d.Place, d.Place != 0
-	if q.closed || q.closing && !retry {
-		q.mu.Unlock()
-		return Departure{}, q.refusal(ErrClosed, nil, 0, never)
-	}
-	if !retry {
-		q.places++
-		place = q.places
-	}
-	if d.Delay <= 0 {
+	if d.Delay == 0 {
+		if place == 0 {
+			place = q.places + 1
+		}
 		if by, at := q.blockedLocked(buckets, place, cost, now, now); by == nil {
+			if d.Place == 0 {
+				q.places = place
+			}
 			q.chargeLocked(buckets, cost, at, now)
 			q.issueLocked(t, buckets, place, now)
 			q.unlock(now)
-			return Departure{Place: place}, nil
+			return nil, Departure{Place: place}, nil
 		}
 	}
-	if err := q.refusedLocked(ctx, buckets, d, cost, now); err != nil {
+	w, refused := q.enqueueLocked(ctx, buckets, d, t, cost, now)
+	q.unlock(now)
+	if refused != nil {
+		return nil, Departure{}, refused
+	}
+	return w, Departure{}, nil
+}
+
+// enqueueLocked puts a request that can't leave now into the queue, or says why it may not wait.
+//
+//go:noinline
+func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, d *Demand, t *Ticket, cost int64, now time.Duration) (*waiter, *Error) {
+	l := q.findLane(buckets)
+	deadline := deadlineOf(ctx, now)
+	turn, err := q.refusedLocked(l, buckets, d, cost, deadline, now)
+	if err != nil {
 		for _, b := range buckets {
 			b.counts.Refused++
 		}
-		q.unlock(now)
-		return Departure{}, err
+		return nil, err
 	}
-	w := &waiter{ready: make(chan struct{}), place: place, cost: cost, ticket: t, asked: now, deadline: q.deadline(ctx)}
-	q.enqueueLocked(w, buckets, d, now)
-	q.unlock(now)
-	return q.await(ctx, w)
-}
-
-// demandedLocked returns the buckets of a demand, in the memory of few if they fit, and its cost.
-func (q *Queue) demandedLocked(few []*bucket, d Demand) ([]*bucket, int64, error) {
-	cost := int64(cmp.Or(d.Cost, 1))
-	if cost < 1 || cost > MaxCost {
-		return nil, 0, fmt.Errorf("leakyqueue: %w: Demand.Cost is %d, want 1 to %d", ErrInvalid, cost, MaxCost)
+	if l == nil {
+		l = q.newLane(buckets)
 	}
-	if d.Keys == nil {
-		few = append(few, q.bucketLocked(Key{Rule: q.own}))
-	}
-	for i, k := range d.Keys {
-		if k.Rule == nil || k.Rule.q != q {
-			return nil, 0, fmt.Errorf("leakyqueue: %w: Demand.Keys[%d].Rule isn't a rule of this queue", ErrInvalid, i)
-		}
-		b := q.bucketLocked(k)
-		for _, other := range few {
-			if other == b {
-				return nil, 0, fmt.Errorf("leakyqueue: %w: Demand.Keys[%d] is %q once more", ErrInvalid, i, k)
-			}
-		}
-		few = append(few, b)
-	}
-	return few, cost, nil
-}
-
-func needsNoTicket(buckets []*bucket) error {
 	for _, b := range buckets {
-		if b.slots > 0 {
-			return fmt.Errorf("leakyqueue: %w: %q limits concurrency, so the departure needs a ticket", ErrInvalid, b.key)
-		}
+		b.expect(min(deadline, q.maxWaitAfter(now+d.Delay)) - turn)
 	}
-	return nil
+	q.waiting++
+	w := &waiter{ready: make(chan struct{}), lane: l, place: d.Place, ticket: t, joined: now, deadline: deadline, cost: int32(cost)}
+	if d.Delay > 0 {
+		w.state = delayed
+		w.joined += d.Delay
+		l.delayed++
+		q.delayed.push(delayedWaiter{w})
+	} else {
+		q.joinLocked(w, now)
+	}
+	return w, nil
 }
 
-// refusedLocked says why a request that can't leave now may not wait either; nil: it may.
-func (q *Queue) refusedLocked(ctx context.Context, buckets []*bucket, d Demand, cost int64, now time.Duration) *Error {
+// refusedLocked says why a request that can't leave now may not wait either; nil: it may, and its turn
+// comes then at the earliest. The lane is the one it would wait in, nil if nobody does.
+func (q *Queue) refusedLocked(l *lane, buckets []*bucket, d *Demand, cost int64, deadline, now time.Duration) (time.Duration, *Error) {
 	for _, b := range buckets {
 		if b.shutUntil > now {
-			return q.refusal(ErrDeadline, b, 0, b.saidUntil)
+			return 0, q.refusal(ErrDeadline, b, 0, b.saidUntil)
 		}
 	}
-	since := now + max(d.Delay, 0)
-	by, t := q.earliestLocked(buckets, q.aheadLocked(buckets, d), cost, since)
-	if l := q.lanes[laneID(buckets)]; l != nil && d.Place == 0 && q.cfg.MaxWaiting > 0 && l.waiting() >= q.cfg.MaxWaiting {
-		return q.refusal(ErrQueueFull, by, 0, t)
-	}
-	if t >= q.deadline(ctx) {
+	since := now + d.Delay
+	by, t := q.behindLocked(l, buckets, d.Place, cost, now)
+	t = max(t, since) // those ahead leave meanwhile
+	switch {
+	case l != nil && d.Place == 0 && q.cfg.MaxWaiting > 0 && l.waiting() >= q.cfg.MaxWaiting:
+		return 0, q.refusal(ErrQueueFull, by, 0, t)
+	case t >= deadline:
 		err := q.refusal(ErrDeadline, by, 0, t)
 		err.Cause = context.DeadlineExceeded
-		return err
+		return 0, err
+	case t > q.maxWaitAfter(since):
+		return 0, q.refusal(ErrDeadline, by, 0, t)
 	}
-	if q.cfg.MaxWait > 0 && t > since+q.cfg.MaxWait {
-		return q.refusal(ErrDeadline, by, 0, t)
+	return t, nil
+}
+
+// behindLocked returns when a request could leave after those who are ahead of it in l, which may be
+// nil, and which bucket has it wait so long.
+func (q *Queue) behindLocked(l *lane, buckets []*bucket, place Place, cost int64, now time.Duration) (*bucket, time.Duration) {
+	if l == nil || l.parkedAt == nil {
+		return q.earliestLocked(buckets, 0, cost, now)
 	}
-	return nil
+	by, t := q.earliestLocked(buckets, l.ahead(place), cost, q.dueLocked(l.parkedAt, now))
+	return by, max(t, now)
 }
 
 // earliestLocked returns when a request could leave after those who are ahead of it in its own lane,
@@ -167,92 +203,101 @@ func (q *Queue) earliestLocked(buckets []*bucket, ahead, cost int64, since time.
 	return by, t
 }
 
-// aheadLocked is the cost of those who leave before the demand from its own lane.
-func (q *Queue) aheadLocked(buckets []*bucket, d Demand) int64 {
-	if l := q.lanes[laneID(buckets)]; l != nil {
-		return l.ahead(d.Place)
+// demandedLocked returns the buckets of a demand, in the memory of few if they fit, and its cost.
+func (q *Queue) demandedLocked(few []*bucket, d *Demand, now time.Duration) ([]*bucket, int64, error) {
+	cost := int64(cmp.Or(d.Cost, 1))
+	if cost < 1 || cost > MaxCost {
+		return nil, 0, invalidCost(d)
 	}
-	return 0
+	if len(d.Keys) == 0 {
+		return append(few, q.bucketLocked(Key{Rule: q.own}, now)), cost, nil
+	}
+	for i, k := range d.Keys {
+		if k.Rule == nil || k.Rule.q != q {
+			return nil, 0, invalidKey(i, "isn't of a rule of this queue")
+		}
+		b := q.bucketLocked(k, now)
+		if slices.Contains(few, b) {
+			return nil, 0, invalidKey(i, "is there twice")
+		}
+		few = append(few, b)
+	}
+	return few, cost, nil
 }
 
-func (q *Queue) enqueueLocked(w *waiter, buckets []*bucket, d Demand, now time.Duration) {
-	w.lane = q.laneLocked(buckets)
+// Errors are made in functions of their own, to keep their variables off the stack of everybody else.
+
+//go:noinline
+func invalidCost(d *Demand) error {
+	return fmt.Errorf("leakyqueue: %w: Demand.Cost is %d, want 1 to %d", ErrInvalid, d.Cost, MaxCost)
+}
+
+//go:noinline
+func invalidKey(i int, why string) error {
+	return fmt.Errorf("leakyqueue: %w: Demand.Keys[%d] %s", ErrInvalid, i, why)
+}
+
+func needNoTicket(buckets []*bucket) error {
 	for _, b := range buckets {
-		b.waiting++
-	}
-	q.waiting++
-	if d.Delay > 0 {
-		w.state, w.joined = delayed, now+d.Delay
-		w.lane.delayed++
-		q.delayed.push(delayedWaiter{w})
-		return
-	}
-	q.joinLocked(w, d.Place != 0, now, now)
-}
-
-// await returns when w has departed, was refused, or its context ended.
-func (q *Queue) await(ctx context.Context, w *waiter) (Departure, error) {
-	select {
-	case <-w.ready:
-	case <-ctx.Done():
-		q.mu.Lock()
-		now := q.now()
-		ctxEnded := w.state != refused // who was refused already is told why
-		if ctxEnded {
-			q.cancelLocked(w, now)
+		if b.slots > 0 {
+			return needsTicket(b)
 		}
-		q.unlock(now)
-		if ctxEnded {
-			return Departure{}, ended(ctx, w.blamed(), now-w.asked)
-		}
-	}
-	if w.err != nil {
-		return Departure{}, w.err
-	}
-	d := Departure{Place: w.place, Queued: w.left - w.asked}
-	if w.held != nil {
-		d.Held = w.held.key.String()
-	}
-	return d, nil
-}
-
-// Refusal returns the [*Error] with which Depart would refuse the demand at once, and nil if the
-// request would leave or wait. It takes nothing, so a later Depart may answer otherwise.
-func (q *Queue) Refusal(ctx context.Context, d Demand) error {
-	if ctx.Err() != nil {
-		return ended(ctx, nil, 0)
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	now := q.now()
-	if q.closed || q.closing && d.Place == 0 {
-		return q.refusal(ErrClosed, nil, 0, never)
-	}
-	var few [4]*bucket
-	buckets, cost, err := q.demandedLocked(few[:0], d)
-	if err != nil {
-		return err
-	}
-	if err := q.refusedLocked(ctx, buckets, d, cost, now); err != nil {
-		return err
 	}
 	return nil
 }
 
-// Earliest returns when the demanded request could leave if it came now, as far as rates and pauses
-// decide it: those who wait for the same buckets go before it. It takes nothing. The error is
-// [ErrInvalid].
-func (q *Queue) Earliest(d Demand) (time.Time, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	now := q.now()
-	var few [4]*bucket
-	buckets, cost, err := q.demandedLocked(few[:0], d)
-	if err != nil {
-		return time.Time{}, err
+//go:noinline
+func needsTicket(b *bucket) error {
+	return fmt.Errorf("leakyqueue: %w: %q limits concurrency, so the departure needs a ticket", ErrInvalid, b.key)
+}
+
+// Await returns when the request has departed, was refused, or ctx has ended. The context is that of
+// Enter, or one with the same deadline.
+func (t Turn) Await(ctx context.Context) (Departure, error) {
+	q, w := t.q, t.w
+	if w == nil {
+		return t.left, nil
 	}
-	_, t := q.earliestLocked(buckets, q.aheadLocked(buckets, d), cost, now+max(d.Delay, 0))
-	return q.epoch.Add(t), nil
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+		if now, cancelled := q.cancel(w); cancelled {
+			return Departure{}, ended(ctx, w.blamed(), now-w.joined+t.delay)
+		}
+		<-w.ready // who was refused already is told why
+	}
+	queued := q.now() - w.joined + t.delay
+	if w.state == refused {
+		return Departure{}, q.refusedWaiter(w, queued)
+	}
+	left := Departure{Place: w.place, Queued: queued}
+	if b := w.heldBy(); b != nil {
+		left.Held = b.key.String()
+	}
+	return left, nil
+}
+
+// Cancel gives up the turn of a request that won't be sent, and the slots of its ticket. Its charge
+// isn't given back if the request had left when Enter returned. Further calls do nothing.
+func (t Turn) Cancel() {
+	if t.w != nil {
+		t.q.cancel(t.w)
+	} else {
+		t.ticket.Done()
+	}
+}
+
+// cancel ends w's wait, unless it has ended already with a refusal or a cancellation, and reports that.
+func (q *Queue) cancel(w *waiter) (time.Duration, bool) {
+	q.mu.Lock()
+	now := q.now()
+	if w.state == refused || w.state == cancelled {
+		q.mu.Unlock()
+		return now, false
+	}
+	q.cancelLocked(w, now)
+	q.unlock(now)
+	return now, true
 }
 
 // cancelLocked ends w's wait, and gives its turn to the next if it had come already: the caller has
@@ -263,15 +308,20 @@ func (q *Queue) cancelLocked(w *waiter, now time.Duration) {
 		b.counts.Cancelled++
 	}
 	if w.state != departed {
-		parkedAt := l.parkedAt
+		at, headed := l.parkedAt, l.heads(w)
 		q.removeLocked(w)
-		if parkedAt != nil {
-			q.dispatchLocked(parkedAt, now)
+		w.state = cancelled
+		// Where it headed no line, or one whose next head asks for just as much of the same, nobody's
+		// turn has changed.
+		if headed && !(l.leads(at) && l.head().cost == w.cost) {
+			q.dispatchLocked(at, now)
 		}
+		q.unclaimLocked(w, now)
 		return
 	}
+	w.state = cancelled
 	for _, b := range l.buckets {
-		b.state.Refund(w.cost)
+		b.state.Refund(w.deadline, int64(w.cost)) // which is when it was charged
 		b.counts.Departed--
 	}
 	if w.ticket != nil && w.ticket.slot != nil {

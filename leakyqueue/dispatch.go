@@ -21,11 +21,18 @@ func (q *Queue) blockedLocked(buckets []*bucket, place Place, cost int64, since,
 		if oldest, ok := b.parked.top(); ok && oldest.head().place < place {
 			return b, never
 		}
+		if b.slots == b.out+1 && b.claimed(place, now) {
+			return b, b.claimedUntil
+		}
 	}
 	var by *bucket
 	t := since
 	for _, b := range buckets {
-		if e := b.state.Earliest(max(t, b.pausedUntil), 0, cost); e > t {
+		from := max(t, b.pausedUntil)
+		if b.slots == 0 && b.claimed(place, now) {
+			from = max(from, b.claimedUntil)
+		}
+		if e := b.state.Earliest(from, 0, cost); e > t {
 			t, by = e, b
 		}
 	}
@@ -35,10 +42,15 @@ func (q *Queue) blockedLocked(buckets []*bucket, place Place, cost int64, since,
 	return nil, t
 }
 
-// dispatchLocked lets everybody leave who is parked at b and may, and says when b wakes next. If the
-// timer is late, departures are charged as of when b was to wake, so that those who follow catch up.
+// dueLocked is when b was to wake, if the timer is late, but by no more than the slack; else now.
+// Departures are charged as of then, so that those who follow catch up.
+func (q *Queue) dueLocked(b *bucket, now time.Duration) time.Duration {
+	return max(min(b.wake, now), now-q.cfg.Slack)
+}
+
+// dispatchLocked lets everybody leave who is parked at b and may, and says when b wakes next.
 func (q *Queue) dispatchLocked(b *bucket, now time.Duration) {
-	due := max(min(b.wake, now), now-q.cfg.Slack)
+	due := q.dueLocked(b, now)
 	for {
 		l, ok := b.parked.top()
 		if !ok {
@@ -46,10 +58,10 @@ func (q *Queue) dispatchLocked(b *bucket, now time.Duration) {
 			return
 		}
 		w := l.head()
-		by, t := q.blockedLocked(l.buckets, w.place, w.cost, max(w.joined, due), now)
+		by, t := q.blockedLocked(l.buckets, w.place, int64(w.cost), max(w.joined, due), now)
 		switch {
 		case t != never && q.late(w, t, now):
-			q.refuseLocked(w, ErrDeadline, by, t, now)
+			q.refuseLocked(w, tooLate, by, t, now)
 		case by == nil:
 			q.departLocked(w, t, now)
 		case by == b:
@@ -58,6 +70,44 @@ func (q *Queue) dispatchLocked(b *bucket, now time.Duration) {
 		default:
 			q.unparkLocked(l)
 			q.parkLocked(l, by, t)
+			q.passOverLocked(l, t, now)
+		}
+	}
+}
+
+// passOverLocked counts that l's head had its turn at one bucket, but has to wait for another until t.
+// Others may take the first one's turns meanwhile, and then the other's while the head waits for the
+// first again: where the lanes of two buckets overlap without one having all of the other's, that
+// could go on for ever. So a head that was passed over many times claims its buckets until t.
+//
+// The price is kept low. A rate is claimed only if it loses at most one departure, so that a slow
+// bucket doesn't make a fast one wait; of a concurrency one slot is, for at most an eighth of the time
+// that the head has waited.
+func (q *Queue) passOverLocked(l *lane, t, now time.Duration) {
+	l.passed++
+	if l.passed < q.patience {
+		return
+	}
+	w := l.head()
+	for _, b := range l.buckets {
+		until := t
+		if b.slots > 0 {
+			until = min(t, now+(now-w.joined)/8)
+		} else if free := b.state.Earliest(max(now, b.pausedUntil), 0, int64(w.cost)); t == never || t-free > b.departure() {
+			continue
+		}
+		if b.claimedBy == 0 || b.claimedUntil <= now || w.place <= b.claimedBy {
+			b.claimedBy, b.claimedUntil = w.place, until
+		}
+	}
+}
+
+// unclaimLocked gives up what w has claimed.
+func (q *Queue) unclaimLocked(w *waiter, now time.Duration) {
+	for _, b := range w.lane.buckets {
+		if b.claimedBy == w.place {
+			b.claimedBy = 0
+			q.dispatchLocked(b, now)
 		}
 	}
 }
@@ -98,9 +148,10 @@ func (q *Queue) wakeLocked(b *bucket, t time.Duration) {
 // departLocked lets w leave, and charges its buckets at t.
 func (q *Queue) departLocked(w *waiter, t, now time.Duration) {
 	q.removeLocked(w)
-	q.chargeLocked(w.lane.buckets, w.cost, t, now)
+	q.chargeLocked(w.lane.buckets, int64(w.cost), t, now)
 	q.issueLocked(w.ticket, w.lane.buckets, w.place, now)
-	w.left = now
+	w.lane.passed = 0
+	w.deadline = t
 	q.endLocked(w, departed)
 }
 
@@ -112,18 +163,20 @@ func (q *Queue) chargeLocked(buckets []*bucket, cost int64, t, now time.Duration
 	}
 }
 
-// joinLocked has w wait for its turn from since on, which may have come.
-func (q *Queue) joinLocked(w *waiter, retry bool, since, now time.Duration) {
-	w.joined = since
+// joinLocked has w wait for its turn, which may have come.
+func (q *Queue) joinLocked(w *waiter, now time.Duration) {
 	l := w.lane
-	q.insertLocked(w, retry)
+	q.insertLocked(w)
 	if l.parkedAt == nil {
-		by, t := q.blockedLocked(l.buckets, w.place, w.cost, max(since, now-q.cfg.Slack), now)
-		if by == nil {
+		by, t := q.blockedLocked(l.buckets, w.place, int64(w.cost), max(w.joined, now-q.cfg.Slack), now)
+		switch {
+		case t != never && q.late(w, t, now):
+			q.refuseLocked(w, tooLate, by, t, now)
+		case by == nil:
 			q.departLocked(w, t, now)
-			return
+		default:
+			q.parkLocked(l, by, t)
 		}
-		q.parkLocked(l, by, t)
 		return
 	}
 	if l.head() == w {
@@ -139,14 +192,14 @@ func (q *Queue) fire() {
 	for d, ok := q.delayed.top(); ok && d.joined <= now; d, ok = q.delayed.top() {
 		q.delayed.remove(d)
 		d.lane.delayed--
-		q.joinLocked(d.waiter, true, d.joined, now)
+		q.joinLocked(d.waiter, now)
 	}
 	for b, ok := q.wakes.top(); ok && b.wake <= now; b, ok = q.wakes.top() {
 		q.dispatchLocked(b, now)
 	}
-	for w := q.arrivals.front; w != nil && q.waitEnds(w) < now; w = q.arrivals.front {
+	for w := q.arrivals.first(); w != nil && q.waitEnds(w) < now; w = q.arrivals.first() {
 		at := w.lane.parkedAt
-		q.refuseLocked(w, ErrDeadline, at, never, now)
+		q.refuseLocked(w, tooLate, at, never, now)
 		q.dispatchLocked(at, now)
 	}
 	q.expireHoldsLocked(now)
@@ -168,7 +221,7 @@ func (q *Queue) scheduleLocked(now time.Duration) {
 	if d, ok := q.delayed.top(); ok {
 		next = min(next, d.joined)
 	}
-	if w := q.arrivals.front; w != nil {
+	if w := q.arrivals.first(); w != nil {
 		next = min(next, q.waitEnds(w)+1)
 	}
 	if t := q.out.front; t != nil && q.cfg.MaxHold > 0 {

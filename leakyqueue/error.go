@@ -58,6 +58,19 @@ func (q *Queue) refusal(reason error, b *bucket, queued, earliest time.Duration)
 	return err
 }
 
+// refusedWaiter is the Error of a waiter that was refused.
+func (q *Queue) refusedWaiter(w *waiter, queued time.Duration) *Error {
+	reason := ErrDeadline
+	if w.why == closed {
+		reason = ErrClosed
+	}
+	err := q.refusal(reason, w.blamed(), queued, w.deadline)
+	if w.why == pastDeadline {
+		err.Cause = context.DeadlineExceeded
+	}
+	return err
+}
+
 // ended is the Error of a request whose context ended before it left.
 func ended(ctx context.Context, b *bucket, queued time.Duration) *Error {
 	err := &Error{Queued: queued, Cause: context.Cause(ctx), ctxErr: ctx.Err()}
@@ -105,6 +118,9 @@ func (e *Error) Unwrap() []error {
 	}
 	return errs
 }
+
+// Temporary is for net.Error, which asks for it.
+func (e *Error) Temporary() bool { return e.Timeout() }
 
 // Timeout reports whether a deadline was the reason, as net.Error has it.
 func (e *Error) Timeout() bool {

@@ -4,7 +4,7 @@ package leakyqueue
 // middle; an item is in at most one heap that uses the same index.
 type item[T any] interface {
 	before(T) bool
-	index() *int
+	index() *int32
 }
 
 // heap is a binary min-heap. The zero heap is empty.
@@ -23,21 +23,21 @@ func (h *heap[T]) push(t T) {
 }
 
 func (h *heap[T]) remove(t T) {
-	i, last := *t.index(), len(*h)-1
+	i, last := int(*t.index()), len(*h)-1
 	(*h)[i] = (*h)[last]
 	var none T
 	(*h)[last] = none
 	*h = (*h)[:last]
 	if i < last {
-		*(*h)[i].index() = i
+		*(*h)[i].index() = int32(i)
 		h.fix((*h)[i])
 	}
 }
 
 // fix puts t where it belongs after its order changed.
 func (h *heap[T]) fix(t T) {
-	h.up(*t.index())
-	h.down(*t.index())
+	h.up(int(*t.index()))
+	h.down(int(*t.index()))
 }
 
 func (h heap[T]) up(i int) {
@@ -48,11 +48,11 @@ func (h heap[T]) up(i int) {
 			break
 		}
 		h[i] = h[parent]
-		*h[i].index() = i
+		*h[i].index() = int32(i)
 		i = parent
 	}
 	h[i] = t
-	*t.index() = i
+	*t.index() = int32(i)
 }
 
 func (h heap[T]) down(i int) {
@@ -69,9 +69,9 @@ func (h heap[T]) down(i int) {
 			break
 		}
 		h[i] = h[child]
-		*h[i].index() = i
+		*h[i].index() = int32(i)
 		i = child
 	}
 	h[i] = t
-	*t.index() = i
+	*t.index() = int32(i)
 }

@@ -1,8 +1,9 @@
 package leakyqueue
 
 import (
-	"context"
 	"encoding/binary"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -11,26 +12,22 @@ import (
 type Place uint64
 
 // waiter is a request in the queue. Queue.mu guards it until ready is closed; then it belongs to the
-// goroutine that waits.
+// goroutine that waits. There may be very many, so it is kept to 80 bytes.
 type waiter struct {
 	ready chan struct{} // closed when state is departed or refused
 	lane  *lane
-	state waiterState
 
-	place    Place
-	cost     int64
+	place    Place // 0: a newcomer that hasn't joined its lane yet
 	ticket   *Ticket
-	asked    time.Duration // when it came
-	joined   time.Duration // since when it waits for its turn, which a delayed retry does later
-	deadline time.Duration // of its context, or never
+	joined   time.Duration // since when it waits for its turn; of a delayed retry, when it will
+	deadline time.Duration // of its context, or never; then, when it was charged or its earliest departure
 
-	left time.Duration // when it departed
-	held *bucket       // the last to hold it back
-	err  *Error
-
-	order   links[waiter] // in lane.fresh, then in Queue.woken
-	arrival links[waiter] // in Queue.arrivals
-	at      int           // in lane.again or Queue.delayed
+	order links[waiter] // in lane.fresh, then in Queue.woken
+	cost  int32
+	at    int32 // its index in lane.again or Queue.delayed
+	state waiterState
+	why   reason // it was refused
+	held  uint8  // 1 + the index in lane.buckets of the last bucket to hold it back; 0: none did
 }
 
 type waiterState uint8
@@ -40,19 +37,35 @@ const (
 	delayed
 	departed
 	refused
+	cancelled
 )
 
-func orderLinks(w *waiter) *links[waiter]   { return &w.order }
-func arrivalLinks(w *waiter) *links[waiter] { return &w.arrival }
+// reason says which error a waiter is refused with.
+type reason uint8
+
+const (
+	tooLate      reason = iota // by MaxWait or MaxPause
+	pastDeadline               // of its context
+	closed
+)
+
+func orderLinks(w *waiter) *links[waiter] { return &w.order }
 
 func (w *waiter) before(o *waiter) bool { return w.place < o.place }
-func (w *waiter) index() *int           { return &w.at }
+func (w *waiter) index() *int32         { return &w.at }
 
-// blamed is the bucket that kept w, or its lane's head, from leaving; the first of its buckets if
-// none did. It is read by the goroutine that waits, after the wait has ended.
+// heldBy is the last bucket to hold w back, nil if none did.
+func (w *waiter) heldBy() *bucket {
+	if w.held == 0 {
+		return nil
+	}
+	return w.lane.buckets[w.held-1]
+}
+
+// blamed is the bucket to name in an error: the one that held w back, or else the first of them.
 func (w *waiter) blamed() *bucket {
-	if w.held != nil {
-		return w.held
+	if b := w.heldBy(); b != nil {
+		return b
 	}
 	return w.lane.buckets[0]
 }
@@ -64,11 +77,11 @@ func (w delayedWaiter) before(o delayedWaiter) bool { return w.joined < o.joined
 
 // lane is the waiters that wait for the same buckets, in their order. It lives as long as it has any.
 type lane struct {
-	id      string
+	id      string // in Queue.lanes, if it has several buckets
 	buckets []*bucket
 
-	// A retry keeps its place, and it left before anybody who waits for the first time did, so
-	// all of again goes before all of fresh; and fresh is in order as it comes.
+	// Newcomers are in order as they come. A retry comes with the place it had, which is before
+	// most of them.
 	again heap[*waiter]
 	fresh list[waiter]
 
@@ -76,20 +89,22 @@ type lane struct {
 	delayed int   // on their way, in Queue.delayed
 
 	parkedAt    *bucket // the bucket that keeps the head from leaving; nil: nobody waits
-	parkedIndex int
+	parkedIndex int32
+	passed      int // how often the head had its turn at one bucket while another kept it
 }
 
 func (l *lane) before(o *lane) bool { return l.head().place < o.head().place }
-func (l *lane) index() *int         { return &l.parkedIndex }
+func (l *lane) index() *int32       { return &l.parkedIndex }
 
 func (l *lane) waiting() int { return len(l.again) + l.fresh.n }
 
 // head is the waiter whose turn it is. The lane has one.
 func (l *lane) head() *waiter {
-	if w, ok := l.again.top(); ok {
-		return w
+	w, ok := l.again.top()
+	if newcomer := l.fresh.front; !ok || newcomer != nil && newcomer.before(w) {
+		return newcomer
 	}
-	return l.fresh.front
+	return w
 }
 
 // ahead is the cost of those who leave before one of the given place, or before a newcomer.
@@ -100,13 +115,22 @@ func (l *lane) ahead(place Place) int64 {
 	var cost int64
 	for _, w := range l.again {
 		if w.place < place {
-			cost += w.cost
+			cost += int64(w.cost)
 		}
+	}
+	for w := l.fresh.front; w != nil && w.place < place; w = w.order.after {
+		cost += int64(w.cost)
 	}
 	return cost
 }
 
-// laneID tells lanes apart by what they wait for.
+// heads reports whether w, who waits or is delayed, is the head of its lane.
+func (l *lane) heads(w *waiter) bool { return l.parkedAt != nil && l.head() == w }
+
+// leads reports whether l is the first of those parked at b, if it is parked there at all.
+func (l *lane) leads(b *bucket) bool { return l.parkedAt == b && l.parkedIndex == 0 }
+
+// laneID tells lanes of several buckets apart.
 func laneID(buckets []*bucket) string {
 	var few [4 * binary.MaxVarintLen64]byte
 	id := few[:0]
@@ -116,29 +140,68 @@ func laneID(buckets []*bucket) string {
 	return string(id)
 }
 
-// laneLocked returns the lane of those who wait for these buckets, and makes it if need be.
-func (q *Queue) laneLocked(buckets []*bucket) *lane {
-	id := laneID(buckets)
-	l := q.lanes[id]
-	if l == nil {
-		l = &lane{id: id, buckets: append([]*bucket(nil), buckets...), fresh: list[waiter]{linksOf: orderLinks}}
-		q.lanes[id] = l
+// findLane returns the lane of those who wait for these buckets; nil: nobody does.
+func (q *Queue) findLane(buckets []*bucket) *lane {
+	if len(buckets) == 1 {
+		return buckets[0].alone
+	}
+	return q.lanes[laneID(buckets)]
+}
+
+func (q *Queue) newLane(buckets []*bucket) *lane {
+	l := &lane{buckets: slices.Clone(buckets), fresh: list[waiter]{linksOf: orderLinks}}
+	if len(buckets) == 1 {
+		buckets[0].alone = l
+	} else {
+		l.id = laneID(buckets)
+		q.lanes[l.id] = l
+		for _, b := range buckets {
+			if b.joint == nil {
+				b.joint = make(map[*lane]struct{})
+			}
+			b.joint[l] = struct{}{}
+		}
 	}
 	return l
 }
 
+// lanesOf lists the lanes of those whom b holds, parked there or not.
+func (q *Queue) lanesOf(b *bucket) []*lane {
+	lanes := make([]*lane, 0, 1+len(b.joint))
+	if b.alone != nil {
+		lanes = append(lanes, b.alone)
+	}
+	return slices.AppendSeq(lanes, maps.Keys(b.joint))
+}
+
+func (q *Queue) dropLane(l *lane) {
+	if len(l.buckets) == 1 {
+		l.buckets[0].alone = nil
+	} else {
+		delete(q.lanes, l.id)
+		for _, b := range l.buckets {
+			delete(b.joint, l)
+		}
+	}
+}
+
 // insertLocked puts w into its lane, which may make it the head.
-func (q *Queue) insertLocked(w *waiter, retry bool) {
+func (q *Queue) insertLocked(w *waiter) {
 	l := w.lane
 	w.state = waiting
-	if retry {
+	if w.place != 0 {
 		l.again.push(w)
+		for _, b := range l.buckets {
+			b.delayed(b.state.Interval() * time.Duration(w.cost)) // those behind it leave later
+		}
 	} else {
+		q.places++
+		w.place = q.places
 		l.fresh.push(w)
 	}
-	l.cost += w.cost
+	l.cost += int64(w.cost)
 	if q.cfg.MaxWait > 0 {
-		q.arrivals.push(w)
+		q.arrivals.add(w, q.waiting)
 	}
 	if l.parkedAt != nil {
 		l.parkedAt.parked.fix(l)
@@ -150,20 +213,17 @@ func (q *Queue) insertLocked(w *waiter, retry bool) {
 // head may be another.
 func (q *Queue) removeLocked(w *waiter) {
 	l := w.lane
-	w.held = l.parkedAt
+	w.held = uint8(1 + slices.Index(l.buckets, l.parkedAt))
 	if w.state == delayed {
 		q.delayed.remove(delayedWaiter{w})
 		l.delayed--
 	} else {
-		if at := w.at; at < len(l.again) && l.again[at] == w {
+		if i := int(w.at); i < len(l.again) && l.again[i] == w {
 			l.again.remove(w)
 		} else {
 			l.fresh.remove(w)
 		}
-		l.cost -= w.cost
-		if q.cfg.MaxWait > 0 {
-			q.arrivals.remove(w)
-		}
+		l.cost -= int64(w.cost)
 	}
 	for _, b := range l.buckets {
 		b.waiting--
@@ -178,8 +238,28 @@ func (q *Queue) removeLocked(w *waiter) {
 		}
 	}
 	if l.waiting() == 0 && l.delayed == 0 {
-		delete(q.lanes, l.id)
+		q.dropLane(l)
 	}
+}
+
+// refuseLocked ends the wait of w with an error.
+func (q *Queue) refuseLocked(w *waiter, why reason, by *bucket, earliest, now time.Duration) {
+	q.removeLocked(w)
+	if i := slices.Index(w.lane.buckets, by); i >= 0 {
+		w.held = uint8(1 + i)
+	}
+	due := earliest
+	if due == never { // unknown
+		due = now
+	}
+	if why == tooLate && max(due, now) >= w.deadline {
+		why = pastDeadline
+	}
+	w.why, w.deadline = why, earliest
+	for _, b := range w.lane.buckets {
+		b.counts.Refused++
+	}
+	q.endLocked(w, refused)
 }
 
 // endLocked tells w what became of it, when the lock is given up.
@@ -188,28 +268,42 @@ func (q *Queue) endLocked(w *waiter, state waiterState) {
 	q.woken.push(w)
 }
 
-// refuseLocked ends the wait of w with an error.
-func (q *Queue) refuseLocked(w *waiter, reason error, by *bucket, earliest, now time.Duration) {
-	q.removeLocked(w)
-	w.err = q.refusal(reason, by, now-w.asked, earliest)
-	if reason == ErrDeadline && max(earliest, now) >= w.deadline {
-		w.err.Cause = context.DeadlineExceeded
-	}
-	for _, b := range w.lane.buckets {
-		b.counts.Refused++
-	}
-	q.endLocked(w, refused)
-}
-
 // waitEnds is when MaxWait runs out for w.
-func (q *Queue) waitEnds(w *waiter) time.Duration {
+func (q *Queue) waitEnds(w *waiter) time.Duration { return q.maxWaitAfter(w.joined) }
+
+// maxWaitAfter is when MaxWait runs out for who joins at t; never without it.
+func (q *Queue) maxWaitAfter(t time.Duration) time.Duration {
 	if q.cfg.MaxWait <= 0 {
 		return never
 	}
-	return w.joined + q.cfg.MaxWait
+	return t + q.cfg.MaxWait
 }
 
 // late reports whether a departure that is due at t comes too late for w, who is told of it at now.
 func (q *Queue) late(w *waiter, t, now time.Duration) bool {
 	return max(t, now) >= w.deadline || t > q.waitEnds(w)
+}
+
+// arrivals are those who wait, in the order of joining, and some who don't any more: who joined first
+// is the first whose MaxWait runs out. They aren't linked, to save every waiter the links.
+type arrivals []*waiter
+
+// add adds w, the last of n who wait, and now and then leaves those behind who don't.
+func (a *arrivals) add(w *waiter, n int) {
+	if len(*a) > 2*n+64 {
+		*a = slices.Clip(slices.DeleteFunc(*a, func(w *waiter) bool { return w.state != waiting }))
+	}
+	*a = append(*a, w)
+}
+
+// first returns who waits and joined first; nil: nobody.
+func (a *arrivals) first() *waiter {
+	for len(*a) > 0 {
+		if w := (*a)[0]; w.state == waiting {
+			return w
+		}
+		(*a)[0] = nil
+		*a = (*a)[1:]
+	}
+	return nil
 }

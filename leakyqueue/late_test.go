@@ -111,7 +111,9 @@ func TestQueueIsConsistentProperty(t *testing.T) {
 				}
 				rules = append(rules, r)
 			}
-			wrong = q.play(t, rules, steps, picks)
+			if wrong = q.play(t, rules, steps, picks); wrong == nil {
+				wrong = q.forgets()
+			}
 		})
 		if wrong != nil {
 			rt.Fatal(wrong)

@@ -1,6 +1,8 @@
 package leakyqueue
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -12,63 +14,84 @@ import (
 //
 // Of two pauses the later end counts: a pause never gets shorter. What a rate has saved up as burst
 // is lost with a pause, so that afterwards one leaves and the others follow at the rate.
-func (q *Queue) Pause(until time.Time, keys ...Key) {
+//
+// The error is [ErrInvalid], for a key that isn't of a rule of this queue; then nothing is paused.
+func (q *Queue) Pause(until time.Time, keys ...Key) error {
+	for i, k := range keys {
+		if k.Rule == nil || k.Rule.q != q {
+			return fmt.Errorf("leakyqueue: %w: keys[%d] isn't of a rule of this queue", ErrInvalid, i)
+		}
+	}
 	q.mu.Lock()
-	now, end := q.now(), until.Sub(q.epoch)
+	now := q.now()
+	end := now + min(time.Until(until), longest)
 	if len(keys) == 0 {
-		q.pauseLocked(q.bucketLocked(Key{Rule: q.own}), end, now)
+		q.pauseLocked(q.bucketLocked(Key{Rule: q.own}, now), end, now)
 	}
 	for _, k := range keys {
-		q.pauseLocked(q.bucketLocked(k), end, now)
+		q.pauseLocked(q.bucketLocked(k, now), end, now)
 	}
 	q.unlock(now)
+	return nil
 }
 
 func (q *Queue) pauseLocked(b *bucket, end, now time.Duration) {
-	if longest := now + q.cfg.MaxPause; end > longest {
+	if most := now + q.cfg.MaxPause; end > most {
 		if b.shutUntil <= now {
 			b.saidUntil = 0
 		}
 		b.saidUntil = max(b.saidUntil, end)
-		b.shutUntil = max(b.shutUntil, longest)
-		end = longest
+		b.shutUntil = max(b.shutUntil, most)
+		end = most
 	}
 	if end <= now || end <= b.pausedUntil && b.shutUntil <= now {
 		return
 	}
+	// How much later it gets for those who wait: as much as for one who comes after many.
+	const many = 1 << 20
+	before := b.state.Earliest(max(now, b.pausedUntil), many, 1)
 	b.pausedUntil = max(b.pausedUntil, end)
 	b.state.Drain(b.pausedUntil)
+	later := b.state.Earliest(b.pausedUntil, many, 1) - before
 	b.counts.Pauses++
 	q.usedLocked(b, now)
-	q.tellLateLocked(b, now)
+	if b.waiting > 0 && (later >= b.margin || b.shutUntil > now) {
+		q.tellLateLocked(b, now)
+	} else {
+		b.delayed(later)
+	}
+	q.dispatchLocked(b, now)
 }
 
-// tellLateLocked refuses those who wait for b and can't make their deadline, and sees to the others.
+// tellLateLocked refuses those who wait for b and can't make their deadline.
 func (q *Queue) tellLateLocked(b *bucket, now time.Duration) {
-	for _, l := range q.lanes {
-		if !slices.Contains(l.buckets, b) {
-			continue
-		}
+	b.margin = never
+	for _, l := range q.lanesOf(b) {
 		at := l.parkedAt
 		var ahead int64
 		for _, w := range l.inOrder() {
-			by, t := q.earliestLocked(l.buckets, ahead, w.cost, now)
+			by, t := q.earliestLocked(l.buckets, ahead, int64(w.cost), now)
 			switch {
 			case b.shutUntil > now:
-				q.refuseLocked(w, ErrDeadline, b, b.saidUntil, now)
+				q.refuseLocked(w, tooLate, b, b.saidUntil, now)
 			case q.late(w, t, now):
-				q.refuseLocked(w, ErrDeadline, by, t, now)
+				q.refuseLocked(w, tooLate, by, t, now)
 			default:
-				ahead += w.cost
+				ahead += int64(w.cost)
+				b.margin = min(b.margin, min(w.deadline, q.waitEnds(w))-t)
 			}
 		}
-		if at != nil {
+		if at != nil && at != b {
 			q.dispatchLocked(at, now)
 		}
 	}
 	for _, d := range slices.Clone(q.delayed) {
-		if slices.Contains(d.lane.buckets, b) && (b.shutUntil > now || b.pausedUntil >= d.deadline) {
-			q.refuseLocked(d.waiter, ErrDeadline, b, max(b.pausedUntil, b.saidUntil), now)
+		switch {
+		case !slices.Contains(d.lane.buckets, b):
+		case b.shutUntil > now || b.pausedUntil >= d.deadline:
+			q.refuseLocked(d.waiter, tooLate, b, max(b.pausedUntil, b.saidUntil), now)
+		default:
+			b.margin = min(b.margin, d.deadline-max(d.joined, b.pausedUntil))
 		}
 	}
 }
@@ -77,14 +100,11 @@ func (q *Queue) tellLateLocked(b *bucket, now time.Duration) {
 func (l *lane) inOrder() []*waiter {
 	all := make([]*waiter, 0, l.waiting())
 	all = append(all, l.again...)
-	slices.SortFunc(all, func(a, b *waiter) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
 	for w := l.fresh.front; w != nil; w = w.order.after {
 		all = append(all, w)
+	}
+	if len(l.again) > 0 {
+		slices.SortFunc(all, func(a, b *waiter) int { return cmp.Compare(a.place, b.place) })
 	}
 	return all
 }

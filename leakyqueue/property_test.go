@@ -110,6 +110,7 @@ func drawPauses(t *rapid.T, buckets int) []pauseCall {
 func (s scenario) run(t *testing.T, cfg leakyqueue.Config) (events []event) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, cfg)
+		q.ClaimNothing() // a claim has others wait who could leave
 		var rules []*leakyqueue.Rule
 		for i, b := range s.buckets {
 			r, err := q.AddRule(fmt.Sprint(i), b.limits()...)
@@ -160,7 +161,9 @@ func (s scenario) run(t *testing.T, cfg leakyqueue.Config) (events []event) {
 			wg.Go(func() {
 				time.Sleep(p.at)
 				record(event{kind: paused, req: p.key, until: time.Since(start) + p.d})
-				q.Pause(time.Now().Add(p.d), leakyqueue.Key{Rule: rules[p.key]})
+				if err := q.Pause(time.Now().Add(p.d), leakyqueue.Key{Rule: rules[p.key]}); err != nil {
+					t.Error(err)
+				}
 			})
 		}
 		wg.Wait()

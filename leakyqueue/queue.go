@@ -27,9 +27,12 @@ const (
 
 const (
 	never     = time.Duration(math.MaxInt64)
+	longest   = never / 4   // longer durations are cut to these 73 years, so that no sum overflows
 	idleAfter = time.Minute // how long a bucket that is as good as new is remembered
 	// evictAtOnce bounds the time for which a clean-up holds the lock to some 100 µs.
 	evictAtOnce = 1000
+	// patience is how often a head may be passed over before it claims a bucket.
+	patience = 8
 )
 
 // Config sets a queue's bounds. The zero Config is usable.
@@ -72,34 +75,37 @@ type Config struct {
 func (c Config) withDefaults() (Config, error) {
 	for _, f := range []struct {
 		name  string
-		value time.Duration
-	}{{"MaxWait", c.MaxWait}, {"MaxPause", c.MaxPause}, {"MaxHold", c.MaxHold}} {
-		if f.value < 0 {
-			return c, fmt.Errorf("leakyqueue: %w: %s is %v, want 0 or more", ErrInvalid, f.name, f.value)
+		value *time.Duration
+	}{{"MaxWait", &c.MaxWait}, {"MaxPause", &c.MaxPause}, {"MaxHold", &c.MaxHold}} {
+		if *f.value < 0 {
+			return c, fmt.Errorf("leakyqueue: %w: %s is %v, want 0 or more", ErrInvalid, f.name, *f.value)
 		}
+		*f.value = min(*f.value, longest)
 	}
 	c.MaxWaiting = cmp.Or(c.MaxWaiting, DefaultMaxWaiting)
 	c.MaxPause = cmp.Or(c.MaxPause, DefaultMaxPause)
-	c.Slack = max(cmp.Or(c.Slack, DefaultSlack), 0)
+	c.Slack = min(max(cmp.Or(c.Slack, DefaultSlack), 0), longest)
 	return c, nil
 }
 
 // A Queue lets requests leave at the pace of their buckets' limits, in order. It is safe for
 // concurrent use. It has no goroutine of its own, and one timer, however many wait.
 type Queue struct {
-	cfg   Config
-	own   *Rule     // of demands that name no keys
-	epoch time.Time // moments are durations since then, by the monotonic clock
+	cfg Config
+	// patience is the constant, except in tests of what holds without claims.
+	patience int
+	own      *Rule     // of demands that name no keys
+	epoch    time.Time // moments are durations since then, by the monotonic clock
 
 	// mu guards what follows, and every bucket, lane, waiter and ticket. Nothing is waited for, and
 	// nobody is called or woken, while it is held.
 	mu       sync.Mutex
 	rules    []*Rule
 	buckets  list[bucket]        // all of them, the least recently used first
-	lanes    map[string]*lane    // those with waiters
+	lanes    map[string]*lane    // of those who wait for several buckets, by laneID
 	wakes    heap[*bucket]       // by when the oldest head parked there may leave
 	delayed  heap[delayedWaiter] // by when they join their lane
-	arrivals list[waiter]        // those who wait, in the order of joining; empty without MaxWait
+	arrivals arrivals            // who waits, and since when; empty without MaxWait
 	out      list[Ticket]        // those that hold a slot, in the order of departure
 	woken    list[waiter]        // to be woken when mu is given up
 	waiting  int                 // in lanes or delayed
@@ -121,15 +127,14 @@ func New(cfg Config, limits ...limit.Limit) (*Queue, error) {
 		return nil, err
 	}
 	q := &Queue{
-		cfg:      cfg,
-		epoch:    time.Now(),
-		buckets:  list[bucket]{linksOf: bucketLinks},
-		lanes:    make(map[string]*lane),
-		arrivals: list[waiter]{linksOf: arrivalLinks},
-		out:      list[Ticket]{linksOf: ticketLinks},
-		woken:    list[waiter]{linksOf: orderLinks},
-		armed:    never,
-		drained:  make(chan struct{}),
+		cfg:     cfg,
+		epoch:   time.Now(),
+		buckets: list[bucket]{linksOf: bucketLinks},
+		lanes:   make(map[string]*lane),
+		out:     list[Ticket]{linksOf: ticketLinks},
+		woken:   list[waiter]{linksOf: orderLinks},
+		armed:   never,
+		drained: make(chan struct{}),
 	}
 	q.timer = time.AfterFunc(never, q.fire)
 	q.timer.Stop()
@@ -138,6 +143,9 @@ func New(cfg Config, limits ...limit.Limit) (*Queue, error) {
 	}
 	return q, nil
 }
+
+// MaxPause returns Config.MaxPause, or its default.
+func (q *Queue) MaxPause() time.Duration { return q.cfg.MaxPause }
 
 // AddRule adds a set of limits that hold jointly for each of the rule's keys. The name is for errors
 // and statistics.
@@ -156,10 +164,11 @@ func (q *Queue) AddRule(name string, limits ...limit.Limit) (*Rule, error) {
 // now is the time since the epoch. It is monotonic: a wall clock that jumps moves nothing.
 func (q *Queue) now() time.Duration { return time.Since(q.epoch) }
 
-// deadline is when ctx ends.
-func (q *Queue) deadline(ctx context.Context) time.Duration {
-	if t, ok := ctx.Deadline(); ok {
-		return t.Sub(q.epoch)
+// deadlineOf is when ctx ends. A deadline by the wall clock counts from what the wall clock says now.
+func deadlineOf(ctx context.Context, now time.Duration) time.Duration {
+	t, ok := ctx.Deadline()
+	if !ok {
+		return never
 	}
-	return never
+	return now + min(time.Until(t), longest)
 }

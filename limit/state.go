@@ -2,6 +2,7 @@ package limit
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -36,12 +37,12 @@ func Join(limits ...Limit) (Set, error) {
 			}
 		}
 	}
-	s.limits = append(s.limits, limits...)
+	s.limits = slices.Clone(limits)
 	return s, nil
 }
 
 // Limits returns a copy of what was joined, in its order.
-func (s Set) Limits() []Limit { return append([]Limit(nil), s.limits...) }
+func (s Set) Limits() []Limit { return slices.Clone(s.limits) }
 
 // Slots returns how many requests may be out at once; 0: any number.
 func (s Set) Slots() int { return s.slots }
@@ -58,14 +59,23 @@ func (s Set) NewState() State {
 // A State is what a bucket remembers of its departures. It isn't safe for concurrent use. The zero
 // State is that of the zero Set.
 type State struct {
-	rates []meter
-	tats  []span // the theoretical arrival time of each rate
+	rates   []meter
+	tats    []span        // the theoretical arrival time of each rate
+	last    time.Duration // the latest moment charged
+	drained time.Duration // charges before this moment aren't refunded
+}
+
+// Clone returns a state that goes its own way from here.
+func (st *State) Clone() State {
+	c := *st
+	c.tats = slices.Clone(st.tats)
+	return c
 }
 
 // Earliest returns the first moment, not before now, at which a request of the given cost may leave
 // when all of ahead, the costs of those before it, have left as soon as they could. It changes
-// nothing. The cost is 1 or more, ahead 0 or more. The answer is exact as long as nothing but this
-// State holds those ahead.
+// nothing. The cost is 1 or more, ahead 0 or more. The answer is never too late, and for a single rate
+// it is exact, as long as nothing else holds those ahead.
 func (st *State) Earliest(now time.Duration, ahead, cost int64) time.Duration {
 	t := now
 	for i := range st.rates {
@@ -87,6 +97,7 @@ func (st *State) Earliest(now time.Duration, ahead, cost int64) time.Duration {
 // Charge takes the cost of a departure at t, which is a moment that [State.Earliest] allowed for
 // that cost. A moment before that is charged as debt: those who come later wait for it.
 func (st *State) Charge(t time.Duration, cost int64) {
+	st.last = max(st.last, t)
 	for i := range st.rates {
 		tat := st.tats[i]
 		// t is a whole nanosecond. Where it is the first after the exact moment, which is kept,
@@ -98,21 +109,39 @@ func (st *State) Charge(t time.Duration, cost int64) {
 	}
 }
 
-// Refund gives back the cost of a departure that was charged and did not take place. It may leave a
-// little less than there was before the charge, and never more.
-func (st *State) Refund(cost int64) {
+// Refund gives back what was charged at t for a departure that did not take place. Where others were
+// charged since then, whose departures came at the time they did because of it, less is given back, or
+// nothing: a refund never lets more leave than the limit allows. It gives nothing back of what was
+// charged before a [State.Drain].
+func (st *State) Refund(t time.Duration, cost int64) {
+	if t < st.drained {
+		return
+	}
 	for i := range st.rates {
-		st.tats[i] = st.tats[i].sub(st.rates[i].interval.times(cost))
+		back := st.rates[i].interval.times(cost)
+		if used := at(st.last - t); used.less(back) {
+			st.tats[i] = st.tats[i].sub(back.sub(used))
+		}
 	}
 }
 
 // Drain takes what is saved up as burst, so that the first unit may leave at t and the others
 // follow at the rate. It never makes a departure earlier.
 func (st *State) Drain(t time.Duration) {
+	st.drained = max(st.drained, t)
 	for i := range st.rates {
 		m := &st.rates[i]
 		st.tats[i] = st.tats[i].max(at(t).add(m.interval.times(m.burst - 1)))
 	}
+}
+
+// Interval returns how long the slowest rate takes for one unit, rounded up; 0 without a rate.
+func (st *State) Interval() time.Duration {
+	var t time.Duration
+	for i := range st.rates {
+		t = max(t, st.rates[i].interval.ceil())
+	}
+	return t
 }
 
 // Full reports whether the state at now can't be told from a new one: whatever leaves from now on
