@@ -11,7 +11,7 @@ import (
 
 // pattern is a ServeMux pattern that can be matched without a ServeMux, which finds the one best
 // pattern of many, where a Transport wants all that match, and allocates while it does: see
-// docs/decisions/pattern-matching.md. ServeMux itself decides whether a pattern is well formed.
+// docs/decisions/0002-pattern-matching.md. ServeMux itself decides whether a pattern is well formed.
 type pattern struct {
 	method   string    // "": any
 	host     string    // in lower case; "": any

@@ -90,6 +90,9 @@ func TestACostAboveTheBurstIsLateButNotNever(t *testing.T) {
 		start := time.Now()
 		var wg sync.WaitGroup
 		for i, cost := range []int{1, 1, 1, 5, 1, 1, 2} {
+			if i == 5 {
+				time.Sleep(200 * time.Millisecond) // there is enough for a light one now
+			}
 			wg.Go(func() {
 				path := fmt.Sprintf("/%d-costs-%d", i, cost)
 				if status, _, err := get(outflow.WithCost(t.Context(), cost), tr, srv.URL+path); err != nil || status != 200 {
@@ -112,6 +115,33 @@ func TestACostAboveTheBurstIsLateButNotNever(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("departures\n%v, want\n%v", got, want)
 		}
+	})
+}
+
+// Trap 25, where the turn of the cancelled one is not the next one's: that one has less to wait for.
+func TestTheNextIsSoonerThanTheHeavyOneThatWasCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := testserver.New()
+		srv := up.Pipe(t)
+		tr := newTransport(t, outflow.Config{Base: srv.Transport, Limits: []limit.Limit{limit.PerSecond(10).WithBurst(10)}})
+		sendAtOnce(t, tr, srv.URL, 10)
+		start := time.Now()
+		heavy, cancel := context.WithCancel(outflow.WithCost(t.Context(), 10))
+		var both sync.WaitGroup
+		both.Go(func() {
+			if _, _, err := get(heavy, tr, srv.URL); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		both.Go(func() {
+			if status, _, err := get(t.Context(), tr, srv.URL); err != nil || status != 200 || time.Since(start) != 500*time.Millisecond {
+				t.Errorf("%d, %v after %v, want 200 as soon as the heavy one gave up", status, err, time.Since(start))
+			}
+		})
+		time.Sleep(500 * time.Millisecond)
+		cancel()
+		both.Wait()
 	})
 }
 
@@ -193,14 +223,16 @@ func TestClientTimeoutInTheQueueSaysSo(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		limit   limit.Limit
-		refusal http.Handler  // what the first request is answered with
-		told    time.Duration // when the second one is
+		before  int
+		refusal http.Handler  // what the first of those before it is answered with
+		told    time.Duration // when ours is
 		queued  string
 		known   bool // the error keeps ErrDeadline: http.Client has not timed out itself
 	}{
-		{"its turn can't come in time", limit.Per(1, 10*time.Second), nil, 0, "queued for 0s", true},
-		{"a pause begins", limit.Concurrent(1), testserver.After(time.Second, refusal("10")), time.Second, "queued for 1s", true},
-		{"no slot comes back", limit.Concurrent(1), testserver.After(time.Minute, testserver.OK()), 5 * time.Second, "queued for 5s", false},
+		{"its turn can't come in time", limit.Per(1, 10*time.Second), 1, nil, 0, "queued for 0s", true},
+		{"its turn behind others can't come in time", limit.Per(1, 3*time.Second), 2, nil, 0, "queued for 0s", true},
+		{"a pause begins", limit.Concurrent(1), 1, testserver.After(time.Second, refusal("10")), time.Second, "queued for 1s", true},
+		{"no slot comes back", limit.Concurrent(1), 1, testserver.After(time.Minute, testserver.OK()), 5 * time.Second, "queued for 5s", false},
 	} {
 		for protocol, serve := range pipes {
 			t.Run(protocol+" "+tt.name, func(t *testing.T) {
@@ -208,9 +240,11 @@ func TestClientTimeoutInTheQueueSaysSo(t *testing.T) {
 					up := testserver.New(testserver.Script(tt.refusal))
 					srv := serve(up, t)
 					tr := newTransport(t, outflow.Config{Base: srv.Transport, Limits: []limit.Limit{tt.limit}})
-					var first sync.WaitGroup
-					first.Go(func() { _, _, _ = get(t.Context(), tr, srv.URL) })
-					synctest.Wait()
+					var others sync.WaitGroup
+					for range tt.before {
+						others.Go(func() { _, _, _ = get(t.Context(), tr, srv.URL) })
+						synctest.Wait()
+					}
 
 					start := time.Now()
 					_, err := (&http.Client{Transport: tr, Timeout: 5 * time.Second}).Get(srv.URL)
@@ -226,7 +260,7 @@ func TestClientTimeoutInTheQueueSaysSo(t *testing.T) {
 					if e, ok := errors.AsType[*outflow.Error](err); tt.known && (!ok || !errors.Is(err, outflow.ErrDeadline) || e.Earliest.Before(start.Add(5*time.Second))) {
 						t.Errorf("%v, want ErrDeadline and when the turn would have come", err)
 					}
-					first.Wait()
+					others.Wait()
 				})
 			})
 		}

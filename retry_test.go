@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -392,6 +393,25 @@ func TestStopOfABackOffEndsTheTries(t *testing.T) {
 	})
 }
 
+// Trap 16, from the caller's side: a delay that no sum can hold is neither waited for nor none.
+func TestAnEndlessBackOffNeverFires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := testserver.New().Answering(testserver.Reply(503, "down"))
+		srv := up.Pipe(t)
+		tr := newTransport(t, outflow.Config{Base: srv.Transport, Retry: outflow.Retry{
+			NewBackOff: func() cenkalti.BackOff { return cenkalti.NewConstantBackOff(math.MaxInt64) },
+		}})
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		giveUp := time.AfterFunc(time.Hour, cancel)
+		defer giveUp.Stop()
+		status, _, err := get(ctx, tr, srv.URL)
+		if len(up.Arrivals()) != 1 || status != 503 && !errors.Is(err, context.Canceled) {
+			t.Errorf("%d, %v after %d attempts", status, err, len(up.Arrivals()))
+		}
+	})
+}
+
 func TestPrepareRetrySignsAnew(t *testing.T) {
 	for protocol, serve := range pipes {
 		t.Run(protocol, func(t *testing.T) {
@@ -585,6 +605,11 @@ func TestRetryableClientLeavesTheRetriesToTheTransport(t *testing.T) {
 type countingTripper struct {
 	http.RoundTripper
 	n *int
+}
+
+// CloseIdleConnections passes on what http.Client's method of that name would find.
+func (c countingTripper) CloseIdleConnections() {
+	(&http.Client{Transport: c.RoundTripper}).CloseIdleConnections()
 }
 
 func (c countingTripper) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -26,6 +26,13 @@ func newTransport(t testing.TB, cfg outflow.Config) *outflow.Transport {
 	return tr
 }
 
+// stub is a Base that answers at once.
+type stub struct{}
+
+func (stub) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: req}, nil
+}
+
 // get sends a GET and returns the status and the body, which it reads to its end and closes.
 func get(ctx context.Context, rt http.RoundTripper, url string) (int, string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

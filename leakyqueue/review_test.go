@@ -758,3 +758,378 @@ func anyHistory(t *testing.T, r *rand.Rand) error {
 	}
 	return q.forgets()
 }
+
+// What follows holds what no other test did: each was written for a change of the code that survived.
+
+// enter lets a request in that waits or has left; done tells how its turn ended, if it has.
+func enter(t *testing.T, q *Queue, ctx context.Context, d Demand) (turn Turn, ticket *Ticket) {
+	t.Helper()
+	ticket = new(Ticket)
+	turn, err := q.Enter(ctx, d, ticket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turn, ticket
+}
+
+func (t Turn) over() bool {
+	if t.w == nil {
+		return true
+	}
+	select {
+	case <-t.w.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+func wantOver(t *testing.T, turn Turn, want bool, what string) {
+	t.Helper()
+	synctest.Wait()
+	if turn.over() != want {
+		t.Errorf("%s: over is %v, want %v", what, !want, want)
+	}
+}
+
+func TestReviewCancelAfterGrantGivesTheTurnToTheNext(t *testing.T) {
+	for _, l := range []limit.Limit{limit.PerSecond(1), limit.Concurrent(1)} {
+		synctest.Test(t, func(t *testing.T) {
+			q := reviewQueue(t, Config{}, l)
+			_, first := enter(t, q, t.Context(), Demand{})
+			a, _ := enter(t, q, t.Context(), Demand{})
+			b, ticket := enter(t, q, t.Context(), Demand{})
+			time.Sleep(time.Second)
+			first.Done()
+			wantOver(t, a, true, "the first to wait, whose turn has come")
+			wantOver(t, b, false, "the second")
+			a.Cancel()
+			wantOver(t, b, true, "the second, once the first has given up its turn")
+			ticket.Done()
+			if s := q.Stats()[0]; s.InFlight != 0 || s.Counts.Departed != 2 || s.Counts.Cancelled != 1 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+func TestReviewLighterOneGoesWhenTheHeavyHeadIsCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := reviewQueue(t, Config{}, limit.PerSecond(1).WithBurst(5))
+		enter(t, q, t.Context(), Demand{Cost: 5})
+		heavy, _ := enter(t, q, t.Context(), Demand{Cost: 5})
+		var light []Turn
+		for range 4 {
+			turn, _ := enter(t, q, t.Context(), Demand{})
+			light = append(light, turn)
+		}
+		time.Sleep(3500 * time.Millisecond)
+		heavy.Cancel()
+		for i, turn := range light { // three have room at once
+			wantOver(t, turn, i < 3, fmt.Sprint("light one ", i))
+		}
+		time.Sleep(500 * time.Millisecond)
+		wantOver(t, light[3], true, "the last")
+	})
+	synctest.Test(t, func(t *testing.T) { // where the next is another lane's
+		q := reviewQueue(t, Config{})
+		a, b := Key{Rule: reviewRule(t, q, "a", limit.PerSecond(1).WithBurst(5))}, Key{Rule: reviewRule(t, q, "b")}
+		enter(t, q, t.Context(), Demand{Cost: 5, Keys: []Key{a}})
+		heavy, _ := enter(t, q, t.Context(), Demand{Cost: 5, Keys: []Key{a}})
+		light, _ := enter(t, q, t.Context(), Demand{Keys: []Key{a, b}})
+		enter(t, q, t.Context(), Demand{Cost: 5, Keys: []Key{a}})
+		time.Sleep(time.Second)
+		heavy.Cancel()
+		wantOver(t, light, true, "the light one")
+	})
+}
+
+func TestReviewDelayIsNoPartOfMaxWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := reviewQueue(t, Config{MaxWait: 2 * time.Second}, limit.PerSecond(1))
+		left, err := q.Depart(t.Context(), Demand{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if _, err := q.Depart(t.Context(), Demand{Place: left.Place, Delay: 5 * time.Second}, nil); err != nil || time.Since(start) != 5*time.Second {
+			t.Errorf("left after %v, %v", time.Since(start), err)
+		}
+	})
+}
+
+func TestReviewRetriesAreLetInWhileItDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := reviewQueue(t, Config{}, limit.Concurrent(1))
+		ticket, err := q.Acquire(t.Context(), Demand{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := q.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		again, retry := enter(t, q, t.Context(), Demand{Place: ticket.Place()})
+		ticket.Done()
+		wantOver(t, again, true, "the retry")
+		retry.Done()
+		wg.Wait()
+	})
+}
+
+func TestReviewPauseWithoutARateIsToldEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := reviewQueue(t, Config{})
+		if err := q.Pause(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := q.Wait(ctx); !errors.Is(err, ErrDeadline) || time.Since(start) != 0 {
+			t.Errorf("told %v after %v", err, time.Since(start))
+		}
+		if at, err := q.Earliest(Demand{}); err != nil || at.Sub(start) != 10*time.Second {
+			t.Errorf("earliest %v, %v", at.Sub(start), err)
+		}
+	})
+}
+
+func TestReviewPauseTellsWhomItMakesLate(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		maxWait time.Duration
+		timeout time.Duration
+		pause   time.Duration
+		refused bool
+		ctx     bool // the context's deadline is to blame
+	}{
+		{"just in time", 0, 10*time.Second + 1, 10 * time.Second, false, false},
+		{"at the deadline", 0, 10 * time.Second, 10 * time.Second, true, true},
+		{"at MaxWait", 10 * time.Second, 0, 10 * time.Second, false, false},
+		{"after MaxWait", 10 * time.Second, 0, 10*time.Second + 1, true, false},
+		{"after MaxWait, before the deadline", 10 * time.Second, time.Hour, 10*time.Second + 1, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := reviewQueue(t, Config{MaxWait: c.maxWait}, limit.PerSecond(1))
+				enter(t, q, t.Context(), Demand{})
+				ctx := t.Context()
+				if c.timeout > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, c.timeout)
+					defer cancel()
+				}
+				turn, _ := enter(t, q, ctx, Demand{})
+				if err := q.Pause(time.Now().Add(c.pause)); err != nil {
+					t.Fatal(err)
+				}
+				wantOver(t, turn, c.refused, "told at once")
+				_, err := turn.Await(t.Context())
+				if errors.Is(err, ErrDeadline) != c.refused || errors.Is(err, context.DeadlineExceeded) != c.ctx {
+					t.Errorf("%v", err)
+				}
+				if n := q.Stats()[0].Counts.Refused; (n == 1) != c.refused {
+					t.Errorf("%d are counted as refused", n)
+				}
+			})
+		})
+	}
+}
+
+// Where the timer is later than the deadline, the turn isn't taken any more.
+func TestReviewNobodyLeavesAfterItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := reviewQueue(t, Config{}, limit.PerSecond(1))
+		enter(t, q, t.Context(), Demand{})
+		ctx, cancel := context.WithTimeout(t.Context(), 1003*time.Millisecond)
+		defer cancel()
+		turn, _ := enter(t, q, ctx, Demand{})
+		q.takeTimer()
+		time.Sleep(1005 * time.Millisecond)
+		q.fireLate()
+		if _, err := turn.Await(t.Context()); !errors.Is(err, ErrDeadline) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("2ms after its deadline: %v", err)
+		}
+	})
+}
+
+// Retries reckon with those who have an earlier place, and with no others.
+func TestReviewRetriesReckonWithThoseAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := reviewQueue(t, Config{}, limit.PerSecond(1).WithBurst(4))
+		var places []Place
+		for range 4 {
+			left, err := q.Depart(t.Context(), Demand{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			places = append(places, left.Place)
+		}
+		for _, p := range places[1:3] { // they leave after 1s and 2s
+			enter(t, q, t.Context(), Demand{Place: p})
+		}
+		short, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		if _, err := q.Enter(short, Demand{Place: places[3]}, nil); !errors.Is(err, ErrDeadline) {
+			t.Errorf("the last, whose turn is in 3s: %v", err)
+		}
+		first, _ := enter(t, q, short, Demand{Place: places[0]})
+		time.Sleep(time.Second)
+		wantOver(t, first, true, "the first")
+	})
+}
+
+// Who heads its line is told then that a retry before it has made it late.
+func TestReviewLateHeadIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := reviewQueue(t, Config{}, limit.Per(1, 10*time.Second))
+		left, err := q.Depart(t.Context(), Demand{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		defer cancel()
+		late, _ := enter(t, q, ctx, Demand{})
+		enter(t, q, t.Context(), Demand{Place: left.Place})
+		time.Sleep(10*time.Second + 1)
+		wantOver(t, late, true, "who would leave after 20s and has 15s")
+		if _, err := late.Await(t.Context()); !errors.Is(err, ErrDeadline) {
+			t.Error(err)
+		}
+	})
+}
+
+// Who waits long is told when MaxWait is over, whatever comes and goes meanwhile; and that is forgotten.
+func TestReviewArrivalsAreKeptAndForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := reviewQueue(t, Config{MaxWait: time.Minute}, limit.Concurrent(1))
+		_, ticket := enter(t, q, t.Context(), Demand{})
+		long, _ := enter(t, q, t.Context(), Demand{})
+		for range 1000 {
+			turn, _ := enter(t, q, t.Context(), Demand{})
+			turn.Cancel()
+		}
+		if n := len(q.arrivals); n > 100 {
+			t.Errorf("%d arrivals are remembered for one who waits", n)
+		}
+		time.Sleep(time.Minute + 1)
+		wantOver(t, long, true, "who has waited for MaxWait")
+		ticket.Done()
+	})
+}
+
+func TestReviewBucketInUseIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := reviewQueue(t, Config{}, limit.PerSecond(1))
+		for range 60 {
+			if err := q.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if s := q.Stats(); len(s) != 1 || s[0].Counts.Departed != 60 {
+			t.Errorf("after ten minutes of use: %+v", s)
+		}
+	})
+}
+
+// A retry that joins late is charged as of when it was to join, if that is within the slack.
+func TestReviewLateRetryIsCaughtUp(t *testing.T) {
+	for late, want := range map[time.Duration]time.Duration{
+		5 * time.Millisecond:  3 * time.Second,
+		50 * time.Millisecond: 3*time.Second + 40*time.Millisecond,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := reviewQueue(t, Config{Slack: 10 * time.Millisecond}, limit.PerSecond(1))
+			start := time.Now()
+			left, err := q.Depart(t.Context(), Demand{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			retry, _ := enter(t, q, t.Context(), Demand{Place: left.Place, Delay: 2 * time.Second})
+			q.takeTimer()
+			time.Sleep(2*time.Second + late)
+			q.fireLate()
+			wantOver(t, retry, true, "the retry")
+			if at, err := q.Earliest(Demand{}); err != nil || at.Sub(start) != want {
+				t.Errorf("late by %v: the next leaves at %v, %v, want %v", late, at.Sub(start), err, want)
+			}
+		})
+	}
+}
+
+// R18, R19. Whom a pause makes late is told at once, however slow the rate is, and however long it has
+// waited for something else before.
+func TestReviewPauseTellsAlwaysWhomItMakesLate(t *testing.T) {
+	lateAfter := func(t *testing.T, q *Queue, turn Turn, pause time.Duration) {
+		t.Helper()
+		if err := q.Pause(time.Now().Add(pause)); err != nil {
+			t.Fatal(err)
+		}
+		wantOver(t, turn, true, "whose deadline is before the pause ends")
+		if _, err := turn.Await(t.Context()); !errors.Is(err, ErrDeadline) {
+			t.Errorf("%v", err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		q := reviewQueue(t, Config{MaxPause: 100 * time.Hour}, limit.Per(1, 3*time.Hour))
+		enter(t, q, t.Context(), Demand{})
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Hour)
+		defer cancel()
+		turn, _ := enter(t, q, ctx, Demand{})
+		lateAfter(t, q, turn, 5*time.Hour)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		q := reviewQueue(t, Config{}, limit.PerSecond(10), limit.Concurrent(1))
+		_, ticket := enter(t, q, t.Context(), Demand{})
+		defer ticket.Done()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		turn, _ := enter(t, q, ctx, Demand{})
+		time.Sleep(50 * time.Second) // for the slot
+		lateAfter(t, q, turn, 20*time.Second)
+	})
+	synctest.Test(t, func(t *testing.T) { // as before, once a pause has looked at all of them
+		q := reviewQueue(t, Config{}, limit.Concurrent(1))
+		_, ticket := enter(t, q, t.Context(), Demand{})
+		defer ticket.Done()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		turn, _ := enter(t, q, ctx, Demand{})
+		for range 5 {
+			if err := q.Pause(time.Now().Add(5 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		lateAfter(t, q, turn, 11*time.Second)
+	})
+	synctest.Test(t, func(t *testing.T) { // behind a retry that came later
+		q := reviewQueue(t, Config{}, limit.PerSecond(1))
+		left, err := q.Depart(t.Context(), Demand{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		turn, _ := enter(t, q, ctx, Demand{}) // at 1s
+		enter(t, q, t.Context(), Demand{Place: left.Place, Cost: 10})
+		lateAfter(t, q, turn, 15*time.Second) // the retry at 15s, then 10s for it
+	})
+	synctest.Test(t, func(t *testing.T) { // a delayed retry
+		q := reviewQueue(t, Config{}, limit.PerSecond(1))
+		left, err := q.Depart(t.Context(), Demand{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		turn, _ := enter(t, q, ctx, Demand{Place: left.Place, Delay: 15 * time.Second})
+		time.Sleep(10 * time.Second)
+		lateAfter(t, q, turn, 10*time.Second)
+	})
+}

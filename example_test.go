@@ -1,0 +1,122 @@
+package outflow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/outflow-go/outflow"
+	"github.com/outflow-go/outflow/leakyqueue"
+	"github.com/outflow-go/outflow/limit"
+)
+
+// quickStart is the README's; TestReadmeQuickStartCompiles compares the two.
+func quickStart() error {
+	transport, err := outflow.New(outflow.Config{
+		Limits: []limit.Limit{limit.PerSecond(25), limit.Concurrent(10)},
+	})
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: transport}
+	resp, err := client.Get("https://api.example.com/v1/things")
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// readmeRules are the README's, too.
+var readmeRules = outflow.Config{
+	Rules: []outflow.Rule{
+		{Match: "api.stripe.com/", Limits: []limit.Limit{limit.PerSecond(100)}},
+		{Match: "POST api.stripe.com/v1/files", Limits: []limit.Limit{limit.PerSecond(20)}},
+		{Match: "api.twilio.com/2010-04-01/Accounts/{sid}/", Key: outflow.PathValue("sid"),
+			Limits: []limit.Limit{limit.PerSecond(10), limit.Concurrent(50)}},
+	},
+}
+
+// An upstream that refuses once: the caller never sees it.
+func ExampleTransport() {
+	refused := false
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !refused {
+			refused = true
+			w.Header().Set("Retry-After", "0.05")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	defer upstream.Close()
+
+	transport, err := outflow.New(outflow.Config{
+		Limits: []limit.Limit{limit.PerSecond(100)},
+		Queue:  leakyqueue.Config{MaxWaiting: 1000, MaxWait: time.Minute},
+		Retry:  outflow.Retry{MaxAttempts: 3},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer transport.Close(context.Background())
+
+	var trace outflow.Trace
+	ctx := outflow.WithTrace(context.Background(), &trace)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, upstream.URL, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp.Body.Close()
+	fmt.Println(resp.StatusCode, trace.Attempts, trace.Queued > 40*time.Millisecond)
+	// Output: 200 2 true
+}
+
+// What is wrong with a configuration is said when the Transport is made.
+func ExampleNew_invalid() {
+	_, err := outflow.New(outflow.Config{
+		Rules: []outflow.Rule{{Match: "api.example.com/{account}/", Key: outflow.PathValue("acount")}},
+	})
+	fmt.Println(err)
+	// Output: outflow: Config.Rules[0].Key: PathValue("acount"): no such wildcard in Match "api.example.com/{account}/"
+}
+
+// A request that can't leave in time is told when it could have.
+func ExampleError() {
+	transport, err := outflow.New(outflow.Config{
+		Rules: []outflow.Rule{{Name: "reports", Match: "/reports", Limits: []limit.Limit{limit.Per(1, time.Hour)}}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	upstream := httptest.NewServer(http.NotFoundHandler())
+	defer upstream.Close()
+	client := &http.Client{Transport: transport, Timeout: time.Minute}
+	for range 2 {
+		var resp *http.Response
+		if resp, err = client.Get(upstream.URL + "/reports"); err == nil {
+			resp.Body.Close()
+		}
+	}
+	told, _ := errors.AsType[*outflow.Error](err)
+	fmt.Println(errors.Is(err, outflow.ErrDeadline), told.Bucket, time.Until(told.Earliest) > 59*time.Minute)
+	// Output: true reports true
+}
+
+// For upstreams whose accounts have limits of their own, anything of the request can be the key.
+func ExampleKeyFunc() {
+	tenant := outflow.KeyFunc(func(r *http.Request) string { return r.Header.Get("X-Tenant") })
+	_, err := outflow.New(outflow.Config{
+		Rules: []outflow.Rule{{Match: "/", Key: tenant, Limits: []limit.Limit{limit.PerSecond(5)}}},
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}

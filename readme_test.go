@@ -1,0 +1,39 @@
+package outflow_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/outflow-go/outflow"
+)
+
+// The README's Go blocks stand in example_test.go, where they are compiled.
+func TestReadmeQuickStartCompiles(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	source := squeeze(string(compiled))
+	blocks := 0
+	for i, part := range strings.Split(string(readme), "```") {
+		if code, ok := strings.CutPrefix(part, "go\n"); ok && i%2 == 1 {
+			blocks++
+			if !strings.Contains(source, squeeze(code)) {
+				t.Errorf("this block of the README isn't in example_test.go:\n%s", code)
+			}
+		}
+	}
+	if blocks < 2 {
+		t.Errorf("found %d Go blocks in the README", blocks)
+	}
+	if _, err := outflow.New(readmeRules); err != nil {
+		t.Error(err)
+	}
+	_ = quickStart // it would send a request
+}
