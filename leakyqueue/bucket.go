@@ -56,9 +56,8 @@ type bucket struct {
 	alone *lane              // of those who wait for this bucket and no other; nil: nobody does
 	joint map[*lane]struct{} // of those who wait for others, too
 
-	// margin is how much later the turns of those who wait may come before the first of them misses
-	// its deadline; or less. A pause that moves them by less has nobody to tell.
-	margin time.Duration
+	// Until mark gets there, nobody who waits here misses its deadline: a pause has nobody to tell.
+	inTimeUntil time.Duration
 
 	// parked are the lanes whose head this bucket keeps from leaving, the oldest head first. wake
 	// is when that one may leave as far as this bucket goes; never when a slot must come back first.
@@ -97,27 +96,41 @@ func (b *bucket) claimed(place Place, now time.Duration) bool {
 
 // departure is how long the rates take for one departure of those who wait here.
 func (b *bucket) departure() time.Duration {
-	cost := int32(1)
 	if oldest, ok := b.parked.top(); ok {
-		cost = oldest.head().cost
+		return b.takes(oldest.head().cost)
 	}
-	return b.state.Interval() * time.Duration(cost)
+	return b.takes(1)
 }
 
-// expect counts one more who waits, and who may wait longer by margin.
-func (b *bucket) expect(margin time.Duration) {
-	if b.waiting == 0 {
-		b.margin = never
+// takes is how long the rates take for a cost.
+func (b *bucket) takes(cost int32) time.Duration {
+	one := b.state.Interval()
+	if one > longest/time.Duration(cost) {
+		return longest
 	}
-	b.waiting++
-	b.margin = min(b.margin, margin)
+	return one * time.Duration(cost)
 }
 
-// delayed notes that turns come later by d.
-func (b *bucket) delayed(d time.Duration) {
-	if b.margin != never {
-		b.margin -= d
+// mark grows by at least as much as the turns of those who wait here get later.
+func (b *bucket) mark(now time.Duration) time.Duration { return b.state.Mark(max(now, b.pausedUntil)) }
+
+// expect notes that somebody waits whose turn may come later by margin, but not more.
+func (b *bucket) expect(margin, now time.Duration) {
+	b.inTimeUntil = min(b.inTimeUntil, b.mark(now)+min(margin, longest))
+}
+
+// hurry notes that those who wait here have d less than was expected.
+func (b *bucket) hurry(d time.Duration) {
+	if b.inTimeUntil != never {
+		b.inTimeUntil -= d
 	}
+}
+
+// refund gives back what was charged at t.
+func (b *bucket) refund(t time.Duration, cost int64, now time.Duration) {
+	before := b.mark(now)
+	b.state.Refund(t, cost)
+	b.hurry(before - b.mark(now)) // who was no later for the charge is no earlier now
 }
 
 // idle reports whether a new bucket would do exactly as this one does.

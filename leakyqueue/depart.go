@@ -142,7 +142,11 @@ func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, d *Demand,
 		l = q.newLane(buckets)
 	}
 	for _, b := range buckets {
-		b.expect(min(deadline, q.maxWaitAfter(now+d.Delay)) - turn)
+		if b.waiting == 0 {
+			b.inTimeUntil = never
+		}
+		b.waiting++
+		b.expect(min(deadline, q.maxWaitAfter(now+d.Delay))-turn, now)
 	}
 	q.waiting++
 	w := &waiter{ready: make(chan struct{}), lane: l, place: d.Place, ticket: t, joined: now, deadline: deadline, cost: int32(cost)}
@@ -321,7 +325,7 @@ func (q *Queue) cancelLocked(w *waiter, now time.Duration) {
 	}
 	w.state = cancelled
 	for _, b := range l.buckets {
-		b.state.Refund(w.deadline, int64(w.cost)) // which is when it was charged
+		b.refund(w.deadline, int64(w.cost), now) // the deadline is when it was charged
 		b.counts.Departed--
 	}
 	if w.ticket != nil && w.ticket.slot != nil {

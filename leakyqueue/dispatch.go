@@ -97,7 +97,8 @@ func (q *Queue) passOverLocked(l *lane, t, now time.Duration) {
 			continue
 		}
 		if b.claimedBy == 0 || b.claimedUntil <= now || w.place <= b.claimedBy {
-			b.claimedBy, b.claimedUntil = w.place, until
+			// A claim never gets shorter, since b wakes for others when it was to end.
+			b.claimedBy, b.claimedUntil = w.place, max(b.claimedUntil, until)
 		}
 	}
 }
@@ -166,6 +167,11 @@ func (q *Queue) chargeLocked(buckets []*bucket, cost int64, t, now time.Duration
 // joinLocked has w wait for its turn, which may have come.
 func (q *Queue) joinLocked(w *waiter, now time.Duration) {
 	l := w.lane
+	if w.state == delayed { // others may have come before it meanwhile: its turn is to be looked at anew
+		for _, b := range l.buckets {
+			b.expect(0, now)
+		}
+	}
 	q.insertLocked(w)
 	if l.parkedAt == nil {
 		by, t := q.blockedLocked(l.buckets, w.place, int64(w.cost), max(w.joined, now-q.cfg.Slack), now)

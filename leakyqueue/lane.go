@@ -192,7 +192,7 @@ func (q *Queue) insertLocked(w *waiter) {
 	if w.place != 0 {
 		l.again.push(w)
 		for _, b := range l.buckets {
-			b.delayed(b.state.Interval() * time.Duration(w.cost)) // those behind it leave later
+			b.hurry(b.takes(w.cost)) // those behind it leave later
 		}
 	} else {
 		q.places++

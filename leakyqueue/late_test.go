@@ -1,7 +1,6 @@
 package leakyqueue
 
 import (
-	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -88,35 +87,6 @@ func TestLatenessIsCaughtUpWithinSlackProperty(t *testing.T) {
 			if ideal := int(perSecond*last.Seconds()-1e-6) + burst; len(left) < min(ideal, 3000) {
 				rt.Fatalf("%d left in %v with timers late by up to %v, want %d", len(left), last, latest, ideal)
 			}
-		}
-	})
-}
-
-// The heaps and counters agree with each other after any history.
-func TestQueueIsConsistentProperty(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		steps := rapid.SliceOfN(rapid.IntRange(0, 5), 1, 60).Draw(rt, "steps")
-		picks := rapid.SliceOfN(rapid.IntRange(0, 1000), len(steps), len(steps)).Draw(rt, "picks")
-		var wrong error
-		synctest.Test(t, func(t *testing.T) {
-			q, err := New(Config{MaxWait: 3 * time.Second, MaxWaiting: 8, MaxHold: 2 * time.Second, MaxPause: 4 * time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var rules []*Rule
-			for i, limits := range [][]limit.Limit{{limit.PerSecond(3).WithBurst(2)}, {limit.Concurrent(2)}, {limit.PerSecond(1), limit.Concurrent(1)}} {
-				r, err := q.AddRule(fmt.Sprint(i), limits...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				rules = append(rules, r)
-			}
-			if wrong = q.play(t, rules, steps, picks); wrong == nil {
-				wrong = q.forgets()
-			}
-		})
-		if wrong != nil {
-			rt.Fatal(wrong)
 		}
 	})
 }

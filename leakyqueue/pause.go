@@ -47,25 +47,19 @@ func (q *Queue) pauseLocked(b *bucket, end, now time.Duration) {
 	if end <= now || end <= b.pausedUntil && b.shutUntil <= now {
 		return
 	}
-	// How much later it gets for those who wait: as much as for one who comes after many.
-	const many = 1 << 20
-	before := b.state.Earliest(max(now, b.pausedUntil), many, 1)
 	b.pausedUntil = max(b.pausedUntil, end)
 	b.state.Drain(b.pausedUntil)
-	later := b.state.Earliest(b.pausedUntil, many, 1) - before
 	b.counts.Pauses++
 	q.usedLocked(b, now)
-	if b.waiting > 0 && (later >= b.margin || b.shutUntil > now) {
+	if b.waiting > 0 && (b.mark(now) >= b.inTimeUntil || b.shutUntil > now) {
 		q.tellLateLocked(b, now)
-	} else {
-		b.delayed(later)
 	}
 	q.dispatchLocked(b, now)
 }
 
 // tellLateLocked refuses those who wait for b and can't make their deadline.
 func (q *Queue) tellLateLocked(b *bucket, now time.Duration) {
-	b.margin = never
+	b.inTimeUntil = never
 	for _, l := range q.lanesOf(b) {
 		at := l.parkedAt
 		var ahead int64
@@ -78,7 +72,7 @@ func (q *Queue) tellLateLocked(b *bucket, now time.Duration) {
 				q.refuseLocked(w, tooLate, by, t, now)
 			default:
 				ahead += int64(w.cost)
-				b.margin = min(b.margin, min(w.deadline, q.waitEnds(w))-t)
+				b.expect(min(w.deadline, q.waitEnds(w))-t, now)
 			}
 		}
 		if at != nil && at != b {
@@ -91,7 +85,7 @@ func (q *Queue) tellLateLocked(b *bucket, now time.Duration) {
 		case b.shutUntil > now || b.pausedUntil >= d.deadline:
 			q.refuseLocked(d.waiter, tooLate, b, max(b.pausedUntil, b.saidUntil), now)
 		default:
-			b.margin = min(b.margin, d.deadline-max(d.joined, b.pausedUntil))
+			b.expect(d.deadline-max(d.joined, b.pausedUntil), now)
 		}
 	}
 }

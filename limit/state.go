@@ -135,6 +135,17 @@ func (st *State) Drain(t time.Duration) {
 	}
 }
 
+// Mark returns a moment that moves by at least as much as any turn: of two marks with only charges
+// and drains between them, no answer of [State.Earliest] got later by more than the later mark
+// less the earlier one, for the same cost and the same ahead or less. That holds for a century.
+func (st *State) Mark(now time.Duration) time.Duration {
+	sum := at(now)
+	for _, tat := range st.tats {
+		sum = sum.add(tat.max(at(now)))
+	}
+	return sum.ceil()
+}
+
 // Interval returns how long the slowest rate takes for one unit, rounded up; 0 without a rate.
 func (st *State) Interval() time.Duration {
 	var t time.Duration

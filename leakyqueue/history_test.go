@@ -1,0 +1,299 @@
+package leakyqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/outflow-go/outflow/limit"
+)
+
+// Any history, of many who share few buckets, leaves the queue consistent and never idle; in the end
+// nobody and nothing is left.
+func TestAnyHistory(t *testing.T) {
+	for seed := range uint64(150) {
+		synctest.Test(t, func(t *testing.T) {
+			if err := anyHistory(t, rand.New(rand.NewPCG(seed, 7))); err != nil {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func anyHistory(t *testing.T, r *rand.Rand) error {
+	cfg := Config{MaxPause: 3 * time.Second, MaxWaiting: 30}
+	if r.IntN(2) == 0 {
+		cfg.MaxWait = 4 * time.Second
+	}
+	if r.IntN(2) == 0 {
+		cfg.MaxHold = 2 * time.Second
+	}
+	q := newQueue(t, cfg)
+	maxCost := 1 + r.IntN(3)
+	keys := []Key{
+		{Rule: newRule(t, q, "rate", limit.PerSecond(5).WithBurst(2))},
+		{Rule: newRule(t, q, "slots", limit.Concurrent(2))},
+		{Rule: newRule(t, q, "both", limit.PerSecond(4), limit.Concurrent(1))},
+		{Rule: newRule(t, q, "slow", limit.PerSecond(2))},
+	}
+	type request struct {
+		turn   Turn
+		ticket *Ticket
+	}
+	var in []request // waiting, or not looked at since
+	var out []*Ticket
+	var places []Place
+	settle := func() {
+		in = slices.DeleteFunc(in, func(one request) bool {
+			if one.turn.w != nil {
+				select {
+				case <-one.turn.w.ready:
+				default:
+					return false
+				}
+			}
+			if r.IntN(3) == 0 {
+				return false // its goroutine hasn't run yet
+			}
+			if left, err := one.turn.Await(t.Context()); err == nil {
+				out = append(out, one.ticket)
+				places = append(places, left.Place)
+			}
+			return true
+		})
+	}
+	for step := range 120 {
+		switch r.IntN(9) {
+		case 0, 1, 2, 3:
+			d := Demand{Cost: 1 + r.IntN(maxCost)}
+			for _, i := range r.Perm(len(keys))[:1+r.IntN(3)] {
+				d.Keys = append(d.Keys, keys[i])
+			}
+			slices.SortFunc(d.Keys, func(a, b Key) int { return strings.Compare(a.Rule.name, b.Rule.name) })
+			if len(places) > 0 && r.IntN(3) == 0 {
+				i := r.IntN(len(places))
+				d.Place = places[i]
+				places = slices.Delete(places, i, i+1)
+			}
+			if r.IntN(4) == 0 {
+				d.Delay = time.Duration(r.IntN(2000)) * time.Millisecond
+			}
+			ctx := t.Context()
+			if r.IntN(2) == 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, time.Duration(100+r.IntN(4000))*time.Millisecond)
+				defer cancel()
+			}
+			one := request{ticket: new(Ticket)}
+			var err error
+			if one.turn, err = q.Enter(ctx, d, one.ticket); err == nil {
+				in = append(in, one)
+			}
+		case 4:
+			if len(in) > 0 {
+				i := r.IntN(len(in))
+				if in[i].turn.w == nil {
+					in[i].ticket.Done()
+				} else {
+					in[i].turn.Cancel()
+				}
+				in = slices.Delete(in, i, i+1)
+			}
+		case 5:
+			if len(out) > 0 {
+				out[r.IntN(len(out))].Done() // some more than once
+			}
+		case 6:
+			if r.IntN(4) == 0 {
+				q.Pause(time.Now().Add(time.Duration(r.IntN(4000))*time.Millisecond), keys[r.IntN(len(keys))])
+			}
+		default:
+			time.Sleep(time.Duration(r.IntN(300)) * time.Millisecond)
+		}
+		synctest.Wait()
+		settle()
+		if err := errors.Join(q.check(), q.idle()); err != nil {
+			return fmt.Errorf("after step %d: %w", step, err)
+		}
+	}
+	for _, one := range in {
+		if one.turn.w != nil {
+			one.turn.Cancel()
+		}
+		one.ticket.Done()
+	}
+	for _, ticket := range out {
+		ticket.Done()
+	}
+	synctest.Wait()
+	if err := q.check(); err != nil {
+		return fmt.Errorf("at the end: %w", err)
+	}
+	for _, s := range q.Stats() {
+		if s.Waiting != 0 || s.InFlight != 0 {
+			return fmt.Errorf("left behind: %+v", s)
+		}
+	}
+	return q.forgets()
+}
+
+// idle returns an error if somebody could leave and hasn't, or would not be looked at when it can.
+func (q *Queue) idle() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now()
+	for b := q.buckets.front; b != nil; b = b.inUse.after {
+		for _, l := range q.lanesOf(b) {
+			if l.waiting() == 0 {
+				continue
+			}
+			w := l.head()
+			by, t := q.blockedLocked(l.buckets, w.place, int64(w.cost), now, now)
+			if by == nil {
+				return fmt.Errorf("place %d could leave at %v, and waits at %s", w.place, now, l.parkedAt.key)
+			}
+			for range 10 { // a claim may end before another bucket lets it go
+				if by == nil || t == never {
+					break
+				}
+				by, t = q.blockedLocked(l.buckets, w.place, int64(w.cost), t, t)
+			}
+			if at := l.parkedAt; l.leads(at) && !at.full() && (at.wake > t || at.wake < now || q.armed > at.wake) {
+				return fmt.Errorf("place %d could leave at %v; %s wakes at %v, the timer at %v", w.place, t, at.key, at.wake, q.armed)
+			}
+		}
+	}
+	return nil
+}
+
+// check returns what doesn't fit together in the queue's state.
+func (q *Queue) check() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	waiting := map[*bucket]int{}
+	total := len(q.delayed)
+	for _, d := range q.delayed {
+		for _, b := range d.lane.buckets {
+			waiting[b]++
+		}
+	}
+	lanes := map[*lane]bool{}
+	for b := q.buckets.front; b != nil; b = b.inUse.after {
+		for _, l := range q.lanesOf(b) {
+			lanes[l] = true
+		}
+	}
+	for l := range lanes {
+		if l.waiting() == 0 && l.delayed == 0 {
+			return errors.New("an empty lane is kept")
+		}
+		total += l.waiting()
+		if q.cfg.MaxWait > 0 {
+			for _, w := range l.inOrder() {
+				if !slices.Contains(q.arrivals, w) {
+					return errors.New("somebody waits who didn't arrive")
+				}
+			}
+		}
+		if (l.parkedAt != nil) != (l.waiting() > 0) {
+			return fmt.Errorf("a lane with %d waiting is parked at %v", l.waiting(), l.parkedAt)
+		}
+		var cost int64
+		var place Place
+		for _, w := range l.inOrder() {
+			if w.place < place {
+				return errors.New("a lane is out of order")
+			}
+			place = w.place
+			cost += int64(w.cost)
+		}
+		if cost != l.cost {
+			return fmt.Errorf("a lane's cost is %d, its waiters' %d", l.cost, cost)
+		}
+		for _, b := range l.buckets {
+			waiting[b] += l.waiting()
+			if err := q.checkInTime(b, l); err != nil {
+				return err
+			}
+		}
+		if b := l.parkedAt; b != nil && b.parked[l.parkedIndex] != l {
+			return errors.New("a lane isn't where it is parked")
+		}
+	}
+	if total != q.waiting {
+		return fmt.Errorf("%d wait, the count is %d", total, q.waiting)
+	}
+	out := map[*bucket]int{}
+	for t := q.out.front; t != nil; t = t.order.after {
+		out[t.slot]++
+		for _, b := range t.more {
+			out[b]++
+		}
+	}
+	n := 0
+	for b := q.buckets.front; b != nil; b = b.inUse.after {
+		n++
+		switch {
+		case b.waiting != waiting[b]:
+			return fmt.Errorf("%s: %d wait, the count is %d", b.key, waiting[b], b.waiting)
+		case b.out != out[b]:
+			return fmt.Errorf("%s: %d tickets, the count is %d", b.key, out[b], b.out)
+		case b.slots > 0 && b.out > b.slots:
+			return fmt.Errorf("%s: %d of %d slots out", b.key, b.out, b.slots)
+		case b.scheduled != (b.wake != never):
+			return fmt.Errorf("%s: scheduled is %v, wake %v", b.key, b.scheduled, b.wake)
+		case len(b.parked) > 0 && !b.scheduled && !b.full():
+			top := b.parked[0]
+			return fmt.Errorf("%s: %d lanes are parked, the first with place %d, and nothing wakes them", b.key, len(b.parked), top.head().place)
+		}
+		for i, l := range b.parked {
+			if l.parkedIndex != int32(i) || l.parkedAt != b {
+				return fmt.Errorf("%s: a parked lane has index %d, want %d", b.key, l.parkedIndex, i)
+			}
+			if i > 0 && l.before(b.parked[(i-1)/2]) {
+				return fmt.Errorf("%s: the parked lanes aren't a heap", b.key)
+			}
+		}
+	}
+	if n != q.buckets.n {
+		return fmt.Errorf("%d buckets, the count is %d", n, q.buckets.n)
+	}
+	if len(q.wakes) > 0 || len(q.delayed) > 0 {
+		if q.armed == never {
+			return errors.New("there is something to do, and the timer isn't set")
+		}
+	}
+	return nil
+}
+
+// checkInTime returns an error if a pause of b could make somebody in l late without being noticed.
+func (q *Queue) checkInTime(b *bucket, l *lane) error {
+	now := q.now()
+	var ahead int64
+	for _, w := range l.inOrder() {
+		_, t := q.earliestLocked([]*bucket{b}, ahead, int64(w.cost), now)
+		ahead += int64(w.cost)
+		if last := min(w.deadline, q.waitEnds(w)); last != never && b.inTimeUntil-b.mark(now) > max(0, last-t)+1 {
+			return fmt.Errorf("%s: in time for %v more, place %d is late after %v", b.key, b.inTimeUntil-b.mark(now), w.place, last-t)
+		}
+	}
+	return nil
+}
+
+// forgets returns an error unless all buckets are gone once they have been idle for long enough.
+func (q *Queue) forgets() error {
+	time.Sleep(10 * time.Minute)
+	if n := len(q.Stats()); n != 0 {
+		return fmt.Errorf("%d idle buckets were not forgotten", n)
+	}
+	return nil
+}
