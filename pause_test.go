@@ -316,7 +316,7 @@ func TestOverlongPauseRefusesOthersUntilMaxPause(t *testing.T) {
 		refused("a newcomer", time.Second)
 		time.Sleep(time.Minute - 1)
 		refused("a late newcomer", time.Minute+time.Second-1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		for range 3 { // all of them, and not only the one who needn't wait
 			wg.Go(func() {
 				if status, _, err := get(t.Context(), tr, srv.URL); err != nil || status != 200 || time.Since(start) != time.Minute+time.Second {

@@ -50,8 +50,7 @@ const (
 // family is what stands before "ratelimit" or "rate-limit" in the name of a field.
 type family struct {
 	generation generation
-	bare       part   // what the field holds that has no word after that
-	dimension  string // what the prefix says of the quota
+	bare       part // what the field holds that has no word after that
 }
 
 // families are the known prefixes. An unknown one names the quota: X-Contentful-RateLimit-Reset is

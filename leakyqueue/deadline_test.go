@@ -156,7 +156,7 @@ func TestLateTimerIsNoReasonToRefuse(t *testing.T) {
 		})
 		synctest.Wait()
 		q.fireLate()
-		time.Sleep(start.Add(2 * time.Second).Sub(time.Now()))
+		time.Sleep(time.Until(start.Add(2 * time.Second)))
 		q.fireLate()
 		wg.Wait()
 	})

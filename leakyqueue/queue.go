@@ -127,14 +127,15 @@ func New(cfg Config, limits ...limit.Limit) (*Queue, error) {
 		return nil, err
 	}
 	q := &Queue{
-		cfg:     cfg,
-		epoch:   time.Now(),
-		buckets: list[bucket]{linksOf: bucketLinks},
-		lanes:   make(map[string]*lane),
-		out:     list[Ticket]{linksOf: ticketLinks},
-		woken:   list[waiter]{linksOf: orderLinks},
-		armed:   never,
-		drained: make(chan struct{}),
+		cfg:      cfg,
+		patience: patience,
+		epoch:    time.Now(),
+		buckets:  list[bucket]{linksOf: bucketLinks},
+		lanes:    make(map[string]*lane),
+		out:      list[Ticket]{linksOf: ticketLinks},
+		woken:    list[waiter]{linksOf: orderLinks},
+		armed:    never,
+		drained:  make(chan struct{}),
 	}
 	q.timer = time.AfterFunc(never, q.fire)
 	q.timer.Stop()
