@@ -47,9 +47,9 @@ func TestRetryAfterIsObeyedInAllItsForms(t *testing.T) {
 	} {
 		for _, status := range []int{429, 503} {
 			t.Run(fmt.Sprint(tt.name, " ", status), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 					up := refuseOnce(status, tt.header, tt.value(time.Now()))
-					srv := up.Pipe(t)
+					srv := serve(up)
 					tr := newTransport(t, outflow.Config{Base: srv.Transport})
 					if status, _, err := get(t.Context(), tr, srv.URL); err != nil || status != 200 {
 						t.Fatal(status, err)
@@ -89,9 +89,9 @@ func TestRetryAfterIsReadByTheServersClock(t *testing.T) {
 			}, 7 * time.Second},
 		} {
 			t.Run(fmt.Sprint(serversNow.Year(), " ", tt.name), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 					up := refuseOnce(429, append(tt.header, "Date", serversNow.Format(http.TimeFormat))...)
-					srv := up.Pipe(t)
+					srv := serve(up)
 					tr := newTransport(t, outflow.Config{Base: srv.Transport})
 					if status, _, err := get(t.Context(), tr, srv.URL); err != nil || status != 200 {
 						t.Fatal(status, err)
@@ -117,9 +117,9 @@ func TestAbsurdRetryAfterNeitherFiresAtOnceNorParks(t *testing.T) {
 			"4102444799", // the end of the century
 		} {
 			t.Run(fmt.Sprintf("%d %.20s", status, value), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 					up := testserver.New().Answering(testserver.Reply(status, "refused", "Retry-After", value))
-					srv := up.Pipe(t)
+					srv := serve(up)
 					time.Sleep(time.Second) // with less on the clock some sums don't overflow yet
 					for range 20 {          // jitter may decide whether one does
 						tr := newTransport(t, outflow.Config{
@@ -160,13 +160,13 @@ func onStatus(status int) retryablehttp.CheckRetry {
 // Trap 15: the check against MaxPause is on what the server said. Jitter on top of it, of the one's
 // making, refuses nobody; a wait just above it isn't waited for.
 func TestMaxPauseIsComparedWithWhatTheServerSaid(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		for _, tt := range []struct {
 			said string
 			want int
 		}{{"59", 200}, {"60", 200}, {"60.001", 429}, {"61", 429}} {
 			up := refuseOnce(429, "Retry-After", tt.said)
-			srv := up.Pipe(t)
+			srv := serve(up)
 			for range 50 {
 				up.Reset()
 				tr := newTransport(t, outflow.Config{Base: srv.Transport, Queue: leakyqueue.Config{MaxPause: time.Minute}})
@@ -198,9 +198,9 @@ func TestJitterStaysWithinItsBounds(t *testing.T) {
 		{"decorrelated", 504, nil, backoff.Policy{Base: time.Second, Cap: 2 * time.Second, Jitter: backoff.Decorrelated}, time.Second, 2 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 				up := refuseOnce(tt.status, tt.header...)
-				srv := up.Pipe(t)
+				srv := serve(up)
 				seen := make(map[time.Duration]bool)
 				for range 100 {
 					up.Reset()
@@ -251,9 +251,9 @@ func TestHintsOfNothingMeanOurOwnBackoff(t *testing.T) {
 	} {
 		for _, status := range []int{429, 503, 502} {
 			t.Run(fmt.Sprint(tt.name, " ", status), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 					up := testserver.New().Answering(testserver.Reply(status, "", tt.header...))
-					srv := up.Pipe(t)
+					srv := serve(up)
 					tr := newTransport(t, outflow.Config{Base: srv.Transport, Retry: outflow.Retry{
 						MaxAttempts: 5000,
 						Backoff:     backoff.Policy{Base: 100 * time.Millisecond, Cap: 100 * time.Millisecond, Jitter: backoff.Equal},
@@ -275,10 +275,10 @@ func TestHintsOfNothingMeanOurOwnBackoff(t *testing.T) {
 
 // Trap 22: a limit that means "stop" must not hang its callers.
 func TestOverlongPauseRefusesOthersUntilMaxPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New(testserver.Script(testserver.After(time.Second,
 			testserver.Reply(429, "come tomorrow", "Retry-After", "86400", "X-Told", "yes"))))
-		srv := up.Pipe(t)
+		srv := serve(up)
 		tr := newTransport(t, outflow.Config{
 			Base:   srv.Transport,
 			Limits: []limit.Limit{limit.Concurrent(1)},
@@ -333,10 +333,10 @@ func TestOverlongPauseRefusesOthersUntilMaxPause(t *testing.T) {
 
 // The largest durations are how programs write "no bound".
 func TestBoundsOfTheLargestDurationBoundNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		time.Sleep(time.Second)
 		up := refuseOnce(429, "Retry-After", "3600")
-		srv := up.Pipe(t)
+		srv := serve(up)
 		tr := newTransport(t, outflow.Config{
 			Base:   srv.Transport,
 			Limits: []limit.Limit{limit.PerSecond(1), limit.Concurrent(1)},
@@ -430,9 +430,9 @@ func TestOfTwoPausesTheLaterCounts(t *testing.T) {
 		{"an overload follows", refusal("2"), testserver.After(time.Second, testserver.Reply(503, "", "Retry-After", "10")), 11 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 				up := testserver.New(testserver.Script(tt.first, tt.second))
-				srv := up.Pipe(t)
+				srv := serve(up)
 				tr := newTransport(t, outflow.Config{Base: srv.Transport, Retry: outflow.Retry{MaxAttempts: 1}})
 				start := time.Now()
 				var wg sync.WaitGroup
@@ -481,9 +481,9 @@ func TestWhichAnswersPauseOthers(t *testing.T) {
 		{200, []string{"X-RateLimit-Remaining", "5", "X-RateLimit-Reset", "4"}, 0},
 	} {
 		t.Run(fmt.Sprint(tt.status, tt.header), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 				up := refuseOnce(tt.status, tt.header...)
-				srv := up.Pipe(t)
+				srv := serve(up)
 				tr := newTransport(t, outflow.Config{
 					Base:  srv.Transport,
 					Rules: []outflow.Rule{{Match: "/{account}", Key: outflow.PathValue("account")}},
@@ -512,7 +512,7 @@ func TestWhichAnswersPauseOthers(t *testing.T) {
 
 // Trap 24: the herd at the end of a pause. What was saved up as burst meanwhile is not to be used.
 func TestNoHerdAfterAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		const answerTime = 90 * time.Millisecond // in which others leave
 		up := testserver.New(testserver.ScriptFunc(func(i int, _ *http.Request) http.Handler {
 			if 100 <= i && i < 105 {
@@ -520,7 +520,7 @@ func TestNoHerdAfterAPause(t *testing.T) {
 			}
 			return nil
 		}))
-		srv := up.Pipe(t)
+		srv := serve(up)
 		tr := newTransport(t, outflow.Config{Base: srv.Transport, Limits: []limit.Limit{
 			limit.PerSecond(50).WithBurst(25), limit.Per(3000, time.Minute).WithBurst(100), limit.Concurrent(64),
 		}})

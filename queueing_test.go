@@ -37,9 +37,9 @@ func TestTheNextLeavesAtOnceAfterTenThousandWereCancelled(t *testing.T) {
 		"as they came": inOrder, "in reverse": reversed, "at random": rand.New(rand.NewPCG(1, 2)).Perm(n),
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 				up := testserver.New()
-				srv := up.Pipe(t)
+				srv := serve(up)
 				tr := newTransport(t, outflow.Config{Base: srv.Transport, Limits: []limit.Limit{limit.PerSecond(10)}})
 				if status, _, err := get(t.Context(), tr, srv.URL); err != nil || status != 200 {
 					t.Fatal(status, err)
@@ -81,9 +81,9 @@ func TestTheNextLeavesAtOnceAfterTenThousandWereCancelled(t *testing.T) {
 
 // Trap 26: a cost above the limit waits for ever, or light requests starve it.
 func TestACostAboveTheBurstIsLateButNotNever(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New()
-		srv := up.Pipe(t)
+		srv := serve(up)
 		tr := newTransport(t, outflow.Config{Base: srv.Transport, Limits: []limit.Limit{
 			limit.PerSecond(10).WithBurst(3), limit.PerSecond(100).WithBurst(50),
 		}})
@@ -120,9 +120,9 @@ func TestACostAboveTheBurstIsLateButNotNever(t *testing.T) {
 
 // Trap 25, where the turn of the cancelled one is not the next one's: that one has less to wait for.
 func TestTheNextIsSoonerThanTheHeavyOneThatWasCancelled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New()
-		srv := up.Pipe(t)
+		srv := serve(up)
 		tr := newTransport(t, outflow.Config{Base: srv.Transport, Limits: []limit.Limit{limit.PerSecond(10).WithBurst(10)}})
 		sendAtOnce(t, tr, srv.URL, 10)
 		start := time.Now()
@@ -172,9 +172,9 @@ func (c *closeRecorder) Close() error {
 // Trap 27: a deficit and then idle time give a burst above the cap (failsafe-go: 219 of 10), or
 // fractions are lost on the way (redis_rate: 49 % of the rate).
 func TestDebtsAndFractionsNeitherAddUpNorGetLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New()
-		srv := up.Pipe(t)
+		srv := serve(up)
 		tr := newTransport(t, outflow.Config{Base: srv.Transport, Limits: []limit.Limit{limit.PerSecond(200).WithBurst(10)}})
 		if status, _, err := get(outflow.WithCost(t.Context(), 500), tr, srv.URL); err != nil || status != 200 {
 			t.Fatal(status, err)
@@ -192,9 +192,9 @@ func TestDebtsAndFractionsNeitherAddUpNorGetLost(t *testing.T) {
 			t.Errorf("%d left at once after idle time, want 10; %.3f of the rate", at.MaxInWindow(5*time.Millisecond), at.Utilisation(200, 10))
 		}
 	})
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New()
-		srv := up.Pipe(t)
+		srv := serve(up)
 		tr := newTransport(t, outflow.Config{Base: srv.Transport, Limits: []limit.Limit{limit.Per(10, 3*time.Second)}})
 		start := time.Now()
 		sendAtOnce(t, tr, srv.URL, 1001) // 0.3 s apart, which no float64 of seconds is
@@ -270,12 +270,12 @@ func TestClientTimeoutInTheQueueSaysSo(t *testing.T) {
 // Several rules hold jointly: neither limit is exceeded, and who waits for the narrow one doesn't
 // keep the wide one idle.
 func TestJointRulesDontSlowOthersDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New(
 			testserver.GCRA(100, 2),
 			testserver.GCRA(20, 2).On("POST /v1/files"),
 		)
-		srv := up.Pipe(t)
+		srv := serve(up)
 		tr := newTransport(t, outflow.Config{Base: srv.Transport, Rules: []outflow.Rule{
 			{Match: "api.test/", Limits: []limit.Limit{limit.PerSecond(100)}},
 			{Match: "POST api.test/v1/files", Limits: []limit.Limit{limit.PerSecond(20)}},
@@ -363,7 +363,7 @@ func TestEveryAccountHasItsOwnRateAndSlots(t *testing.T) {
 }
 
 func TestTraceTellsWhatHeldARequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New(testserver.ScriptFunc(func(i int, r *http.Request) http.Handler {
 			switch {
 			case i == 1:
@@ -373,7 +373,7 @@ func TestTraceTellsWhatHeldARequest(t *testing.T) {
 			}
 			return nil
 		}))
-		srv := up.Pipe(t)
+		srv := serve(up)
 		tr := newTransport(t, outflow.Config{Base: srv.Transport,
 			Limits: []limit.Limit{limit.PerSecond(1)},
 			Rules:  []outflow.Rule{{Match: "/{$}", Name: "root", Limits: []limit.Limit{limit.Per(1, 3*time.Second)}}},
@@ -402,9 +402,9 @@ func TestTraceTellsWhatHeldARequest(t *testing.T) {
 }
 
 func TestEarliestIsWhenTheRequestThenLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New(testserver.Script(nil, nil, nil, nil, refusal("7")))
-		srv := up.Pipe(t)
+		srv := serve(up)
 		tr := newTransport(t, outflow.Config{Base: srv.Transport, Retry: outflow.Retry{MaxAttempts: 1},
 			Limits: []limit.Limit{limit.PerSecond(2).WithBurst(2), limit.Per(1, 900*time.Millisecond)}})
 		for i := range 10 {
@@ -426,7 +426,7 @@ func TestEarliestIsWhenTheRequestThenLeaves(t *testing.T) {
 
 // Trap 30: the clean-up drops a bucket in use (disgo), or nothing cleans up at all.
 func TestIdleBucketsAreDroppedAndThoseInUseAreNot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New(testserver.ScriptFunc(func(_ int, r *http.Request) http.Handler {
 			switch r.URL.Path {
 			case "/slow/":
@@ -436,7 +436,7 @@ func TestIdleBucketsAreDroppedAndThoseInUseAreNot(t *testing.T) {
 			}
 			return nil
 		}))
-		srv := up.Pipe(t)
+		srv := serve(up)
 		tr := newTransport(t, outflow.Config{
 			Base:  srv.Transport,
 			Queue: leakyqueue.Config{MaxPause: time.Hour},
@@ -587,9 +587,9 @@ func refusedBecauseClosed(t *testing.T, tr *outflow.Transport, url string) {
 
 // Trap 31: a request inside another's slot must not keep the drain from ending.
 func TestCloseRefusesARequestNestedInASlot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New()
-		srv := up.Pipe(t)
+		srv := serve(up)
 		tr := newTransport(t, outflow.Config{Base: srv.Transport, Limits: []limit.Limit{limit.Concurrent(1)}})
 		outer, err := (&http.Client{Transport: tr}).Get(srv.URL)
 		if err != nil {
@@ -613,9 +613,9 @@ func TestCloseRefusesARequestNestedInASlot(t *testing.T) {
 }
 
 func TestCloseRefusesThoseWhoWaitWhenItsContextEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New().Answering(testserver.After(time.Minute, testserver.OK()))
-		srv := up.Pipe(t)
+		srv := serve(up)
 		tr := newTransport(t, outflow.Config{Base: srv.Transport, Limits: []limit.Limit{limit.Concurrent(1)}})
 		start := time.Now()
 		var all sync.WaitGroup

@@ -146,9 +146,9 @@ func TestWhatIsRepeated(t *testing.T) {
 
 // Trap 10: on a transport error there is no response, so a policy needs the request.
 func TestCheckRetrySeesTheRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New(testserver.Script(testserver.Cut(), testserver.Reply(418, "teapot")))
-		srv := up.Pipe(t)
+		srv := serve(up)
 		var asked []string
 		tr := newTransport(t, outflow.Config{Base: srv.Transport, Retry: outflow.Retry{
 			CheckRetry: func(ctx context.Context, resp *http.Response, err error) (bool, error) {
@@ -188,9 +188,9 @@ func TestRetryablehttpsOwnPoliciesPlugIn(t *testing.T) {
 		{"with errors, too often", retryablehttp.ErrorPropagatedRetryPolicy, 9, 3, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 				up := testserver.New(testserver.Script(testserver.Times(tt.failures, testserver.Reply(500, ""))...))
-				srv := up.Pipe(t)
+				srv := serve(up)
 				tr := newTransport(t, outflow.Config{Base: srv.Transport, Retry: outflow.Retry{MaxAttempts: 3, CheckRetry: tt.policy}})
 				status, _, err := get(t.Context(), tr, srv.URL)
 				if n := len(up.Arrivals()); status != tt.status || (err != nil) != (tt.status == 0) || n != tt.attempts {
@@ -205,9 +205,9 @@ func TestRetryablehttpsOwnPoliciesPlugIn(t *testing.T) {
 }
 
 func TestAnErrorOfCheckRetryIsTheCallers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New()
-		srv := up.Pipe(t)
+		srv := serve(up)
 		stop := errors.New("no more of this")
 		tr := newTransport(t, outflow.Config{
 			Base: srv.Transport, Limits: []limit.Limit{limit.Concurrent(1)},
@@ -283,9 +283,9 @@ func TestAnswerComesBackWhereARetryWouldBeTooLate(t *testing.T) {
 	} {
 		for _, status := range []int{429, 503} {
 			t.Run(fmt.Sprint(tt.name, " ", status), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 					up := refuseOnce(status, "Retry-After", "10")
-					srv := up.Pipe(t)
+					srv := serve(up)
 					tr := newTransport(t, outflow.Config{Base: srv.Transport, Queue: tt.queue})
 					ctx, cancel := context.WithTimeout(t.Context(), tt.limit)
 					defer cancel()
@@ -302,14 +302,14 @@ func TestAnswerComesBackWhereARetryWouldBeTooLate(t *testing.T) {
 
 // Trap 12: retries aren't charged to the limit, or go to the end of the queue.
 func TestRetriesAreChargedAndKeepTheirPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New(testserver.ScriptFunc(func(i int, _ *http.Request) http.Handler {
 			if i%3 == 1 {
 				return testserver.Reply(503, "")
 			}
 			return nil
 		}))
-		srv := up.Pipe(t)
+		srv := serve(up)
 		tr := newTransport(t, outflow.Config{
 			Base: srv.Transport, Limits: []limit.Limit{limit.PerSecond(10)},
 			Retry: outflow.Retry{Backoff: backoff.Policy{Base: 10 * time.Millisecond, Jitter: backoff.None}, Budget: outflow.Budget{Ratio: -1}},
@@ -363,14 +363,14 @@ func TestAttemptTimeoutStartsAtTheDeparture(t *testing.T) {
 }
 
 func TestStopOfABackOffEndsTheTries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New(testserver.ScriptFunc(func(_ int, r *http.Request) http.Handler {
 			if r.URL.Path == "/down" {
 				return testserver.Reply(503, "down")
 			}
 			return nil
 		}))
-		srv := up.Pipe(t)
+		srv := serve(up)
 		made := 0
 		tr := newTransport(t, outflow.Config{Base: srv.Transport, Retry: outflow.Retry{
 			MaxAttempts: 100,
@@ -395,9 +395,9 @@ func TestStopOfABackOffEndsTheTries(t *testing.T) {
 
 // Trap 16, from the caller's side: a delay that no sum can hold is neither waited for nor none.
 func TestAnEndlessBackOffNeverFires(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New().Answering(testserver.Reply(503, "down"))
-		srv := up.Pipe(t)
+		srv := serve(up)
 		tr := newTransport(t, outflow.Config{Base: srv.Transport, Retry: outflow.Retry{
 			NewBackOff: func() cenkalti.BackOff { return cenkalti.NewConstantBackOff(math.MaxInt64) },
 		}})
@@ -446,9 +446,9 @@ func TestPrepareRetrySignsAnew(t *testing.T) {
 }
 
 func TestAnErrorOfPrepareRetryEndsTheTries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New(testserver.Script(refusal("1")))
-		srv := up.Pipe(t)
+		srv := serve(up)
 		noKey := errors.New("the key is gone")
 		checked := 0
 		tr := newTransport(t, outflow.Config{
@@ -489,7 +489,7 @@ func TestBudgetBoundsRetriesInABrownOut(t *testing.T) {
 		{"not for limits", outflow.Budget{Ratio: 0.001, MinPerSecond: -1}, 429, 2000, 2000},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 				unwell := false
 				up := testserver.New(testserver.ScriptFunc(func(int, *http.Request) http.Handler {
 					if unwell {
@@ -497,7 +497,7 @@ func TestBudgetBoundsRetriesInABrownOut(t *testing.T) {
 					}
 					return nil
 				}))
-				srv := up.Pipe(t)
+				srv := serve(up)
 				tr := newTransport(t, outflow.Config{Base: srv.Transport, Retry: outflow.Retry{
 					Budget: tt.budget, Backoff: backoff.Policy{Base: time.Millisecond, Jitter: backoff.None, Factor: 1},
 				}})
@@ -535,7 +535,7 @@ func TestBudgetBoundsRetriesInABrownOut(t *testing.T) {
 // RetryableClient: one call is one RoundTrip, with the body as often as it takes, and a call that
 // fails closes nobody's connections.
 func TestRetryableClientLeavesTheRetriesToTheTransport(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New(testserver.ScriptFunc(func(i int, r *http.Request) http.Handler {
 			switch {
 			case r.URL.Path == "/down":
@@ -545,7 +545,7 @@ func TestRetryableClientLeavesTheRetriesToTheTransport(t *testing.T) {
 			}
 			return nil
 		}))
-		srv := up.Pipe(t)
+		srv := serve(up)
 		roundTrips := 0
 		tr := newTransport(t, outflow.Config{Base: srv.Transport})
 		client := tr.RetryableClient()
