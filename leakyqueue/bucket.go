@@ -13,7 +13,9 @@ type Rule struct {
 	name string
 	set  limit.Set
 
-	buckets map[string]*bucket // by key; guarded by Queue.mu
+	// Guarded by Queue.mu.
+	buckets map[string]*bucket // by key
+	plain   *bucket            // that of the key "", which many rules have alone
 }
 
 // Name returns the name the rule was made with.
@@ -116,7 +118,9 @@ func (b *bucket) mark(now time.Duration) time.Duration { return b.state.Mark(max
 
 // expect notes that somebody waits whose turn may come later by margin, but not more.
 func (b *bucket) expect(margin, now time.Duration) {
-	b.inTimeUntil = min(b.inTimeUntil, b.mark(now)+min(margin, longest))
+	if margin < longest {
+		b.inTimeUntil = min(b.inTimeUntil, b.mark(now)+margin)
+	}
 }
 
 // hurry notes that those who wait here have d less than was expected.
@@ -140,6 +144,9 @@ func (b *bucket) idle(now time.Duration) bool {
 
 // bucketLocked returns the bucket of a key and makes it if need be.
 func (q *Queue) bucketLocked(k Key, now time.Duration) *bucket {
+	if b := k.Rule.plain; b != nil && k.Value == "" {
+		return b
+	}
 	if b := k.Rule.buckets[k.Value]; b != nil {
 		return b
 	}
@@ -151,6 +158,9 @@ func (q *Queue) newBucket(k Key, now time.Duration) *bucket {
 	q.ids++
 	b := &bucket{id: q.ids, key: k, state: k.Rule.set.NewState(), slots: k.Rule.set.Slots(), wake: never, used: now}
 	k.Rule.buckets[k.Value] = b
+	if k.Value == "" {
+		k.Rule.plain = b
+	}
 	q.buckets.push(b)
 	return b
 }
@@ -175,6 +185,9 @@ func (q *Queue) evictLocked(now time.Duration) {
 		if b.idle(now) {
 			q.buckets.remove(b)
 			delete(b.key.Rule.buckets, b.key.Value)
+			if b.key.Value == "" {
+				b.key.Rule.plain = nil
+			}
 		} else {
 			q.usedLocked(b, now) // looked at again after idleAfter
 		}

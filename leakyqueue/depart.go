@@ -34,13 +34,21 @@ type Departure struct {
 	Held   string        // the last bucket that held it back, as in Error.Bucket; "" if none did
 }
 
+// delay is Delay within its bounds.
+func (d *Demand) delay() time.Duration { return min(max(d.Delay, 0), longest) }
+
 // Wait returns when one request of cost 1 may leave, or says why it won't, with an [*Error]. It is
 // for queues without a concurrency limit, which need [Queue.Acquire]: in those it returns
 // [ErrInvalid].
 func (q *Queue) Wait(ctx context.Context) error {
-	_, err := q.Depart(ctx, Demand{}, nil)
+	w, _, err := q.enter(ctx, &newcomer, nil)
+	if w != nil {
+		_, err = q.await(ctx, w, 0)
+	}
 	return err
 }
+
+var newcomer Demand // never changes
 
 // Acquire returns when the demanded request may leave, or says why it won't, with an [*Error]. The
 // caller calls Done on the ticket when the request has ended.
@@ -56,25 +64,19 @@ func (q *Queue) Acquire(ctx context.Context, d Demand) (*Ticket, error) {
 // ticket, which is overwritten, is the caller's. It may be nil if no key of the demand has a
 // concurrency limit. Where nobody waits, Depart allocates nothing.
 func (q *Queue) Depart(ctx context.Context, d Demand, t *Ticket) (Departure, error) {
-	// What it takes to come in is off the stack again before the wait, so that a waiter's goroutine
-	// is as small as it can be.
-	turn, err := q.Enter(ctx, d, t)
-	if err != nil || turn.w == nil {
-		return turn.left, err
+	w, place, err := q.enter(ctx, &d, t)
+	if w != nil {
+		return q.await(ctx, w, d.delay())
 	}
-	return turn.Await(ctx)
+	return Departure{Place: place}, err
 }
 
 // Enter is the first half of Depart: it returns at once, with the error if the request may not wait,
 // and else with its turn, for which [Turn.Await] waits. Who holds something until it is certain that
 // a retry is let in gives it up between the two.
 func (q *Queue) Enter(ctx context.Context, d Demand, t *Ticket) (Turn, error) {
-	if ctx.Err() != nil {
-		return Turn{}, ended(ctx, nil, 0)
-	}
-	d.Delay = min(max(d.Delay, 0), longest)
-	w, left, err := q.enter(ctx, &d, t)
-	return Turn{q: q, w: w, ticket: t, delay: d.Delay, left: left}, err
+	w, place, err := q.enter(ctx, &d, t)
+	return Turn{q: q, w: w, ticket: t, delay: d.delay(), place: place}, err
 }
 
 // A Turn is a request that is let in: it has left, or waits. It ends with one call of Await or Cancel.
@@ -83,11 +85,19 @@ type Turn struct {
 	w      *waiter // nil: it has left
 	ticket *Ticket
 	delay  time.Duration
-	left   Departure
+	place  Place
 }
 
-// enter lets the request leave at once, or refuses it, or returns a waiter for it.
-func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Departure, error) {
+// enter lets the request leave at once, and returns its place, or refuses it, or returns a waiter for
+// it.
+//
+// A goroutine begins with 2 KiB of stack. What it takes to come in, and to wait, is kept small enough
+// to fit, since to move to a larger stack costs more than all the rest: so what is rarely needed is in
+// functions that aren't inlined.
+func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Place, error) {
+	if ctx.Err() != nil {
+		return nil, 0, ended(ctx, nil, 0)
+	}
 	q.mu.Lock()
 	now := q.now()
 	var few [4]*bucket
@@ -95,18 +105,15 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Depar
 	if err == nil && t == nil {
 		err = needNoTicket(buckets)
 	}
-	place := d.Place
-	if err == nil && (q.closed || q.closing && place == 0) {
+	if err == nil && (q.closed || q.closing && d.Place == 0) {
 		err = q.refusal(ErrClosed, nil, 0, never)
 	}
 	if err != nil {
 		q.unlock(now)
-		return nil, Departure{}, err
+		return nil, 0, err
 	}
-	if d.Delay == 0 {
-		if place == 0 {
-			place = q.places + 1
-		}
+	if d.Delay <= 0 {
+		place := cmp.Or(d.Place, q.places+1)
 		if by, at := q.blockedLocked(buckets, place, cost, now, now); by == nil {
 			if d.Place == 0 {
 				q.places = place
@@ -114,24 +121,22 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Depar
 			q.chargeLocked(buckets, cost, at, now)
 			q.issueLocked(t, buckets, place, now)
 			q.unlock(now)
-			return nil, Departure{Place: place}, nil
+			return nil, place, nil
 		}
 	}
 	w, refused := q.enqueueLocked(ctx, buckets, d, t, cost, now)
 	q.unlock(now)
 	if refused != nil {
-		return nil, Departure{}, refused
+		return nil, 0, refused
 	}
-	return w, Departure{}, nil
+	return w, 0, nil
 }
 
 // enqueueLocked puts a request that can't leave now into the queue, or says why it may not wait.
-//
-//go:noinline
 func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, d *Demand, t *Ticket, cost int64, now time.Duration) (*waiter, *Error) {
 	l := q.findLane(buckets)
 	deadline := deadlineOf(ctx, now)
-	turn, err := q.refusedLocked(l, buckets, d, cost, deadline, now)
+	margin, err := q.refusedLocked(l, buckets, d, cost, deadline, now)
 	if err != nil {
 		for _, b := range buckets {
 			b.counts.Refused++
@@ -146,13 +151,13 @@ func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, d *Demand,
 			b.inTimeUntil = never
 		}
 		b.waiting++
-		b.expect(min(deadline, q.maxWaitAfter(now+d.Delay))-turn, now)
+		b.expect(margin, now)
 	}
 	q.waiting++
 	w := &waiter{ready: make(chan struct{}), lane: l, place: d.Place, ticket: t, joined: now, deadline: deadline, cost: int32(cost)}
 	if d.Delay > 0 {
 		w.state = delayed
-		w.joined += d.Delay
+		w.joined += d.delay()
 		l.delayed++
 		q.delayed.push(delayedWaiter{w})
 	} else {
@@ -162,27 +167,33 @@ func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, d *Demand,
 }
 
 // refusedLocked says why a request that can't leave now may not wait either; nil: it may, and its turn
-// comes then at the earliest. The lane is the one it would wait in, nil if nobody does.
-func (q *Queue) refusedLocked(l *lane, buckets []*bucket, d *Demand, cost int64, deadline, now time.Duration) (time.Duration, *Error) {
+// may be later by margin than it is to be expected. The lane is the one it would wait in, nil if nobody
+// does.
+func (q *Queue) refusedLocked(l *lane, buckets []*bucket, d *Demand, cost int64, deadline, now time.Duration) (margin time.Duration, _ *Error) {
 	for _, b := range buckets {
 		if b.shutUntil > now {
 			return 0, q.refusal(ErrDeadline, b, 0, b.saidUntil)
 		}
 	}
-	since := now + d.Delay
+	full := l != nil && d.Place == 0 && q.cfg.MaxWaiting > 0 && l.waiting() >= q.cfg.MaxWaiting
+	since := now + d.delay()
+	last := min(deadline, q.maxWaitAfter(since))
+	if last == never && !full {
+		return never, nil
+	}
 	by, t := q.behindLocked(l, buckets, d.Place, cost, now)
 	t = max(t, since) // those ahead leave meanwhile
 	switch {
-	case l != nil && d.Place == 0 && q.cfg.MaxWaiting > 0 && l.waiting() >= q.cfg.MaxWaiting:
+	case full:
 		return 0, q.refusal(ErrQueueFull, by, 0, t)
 	case t >= deadline:
 		err := q.refusal(ErrDeadline, by, 0, t)
 		err.Cause = context.DeadlineExceeded
 		return 0, err
-	case t > q.maxWaitAfter(since):
+	case t > last:
 		return 0, q.refusal(ErrDeadline, by, 0, t)
 	}
-	return t, nil
+	return last - t, nil
 }
 
 // behindLocked returns when a request could leave after those who are ahead of it in l, which may be
@@ -258,19 +269,24 @@ func needsTicket(b *bucket) error {
 // Await returns when the request has departed, was refused, or ctx has ended. The context is that of
 // Enter, or one with the same deadline.
 func (t Turn) Await(ctx context.Context) (Departure, error) {
-	q, w := t.q, t.w
-	if w == nil {
-		return t.left, nil
+	if t.w == nil {
+		return Departure{Place: t.place}, nil
 	}
+	return t.q.await(ctx, t.w, t.delay)
+}
+
+// await returns when w has departed, was refused, or ctx has ended. The delay is what it had before it
+// joined its lane.
+func (q *Queue) await(ctx context.Context, w *waiter, delay time.Duration) (Departure, error) {
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
 		if now, cancelled := q.cancel(w); cancelled {
-			return Departure{}, ended(ctx, w.blamed(), now-w.joined+t.delay)
+			return Departure{}, ended(ctx, w.blamed(), now-w.joined+delay)
 		}
 		<-w.ready // who was refused already is told why
 	}
-	queued := q.now() - w.joined + t.delay
+	queued := q.now() - w.joined + delay
 	if w.state == refused {
 		return Departure{}, q.refusedWaiter(w, queued)
 	}

@@ -131,6 +131,8 @@ func (l *lane) heads(w *waiter) bool { return l.parkedAt != nil && l.head() == w
 func (l *lane) leads(b *bucket) bool { return l.parkedAt == b && l.parkedIndex == 0 }
 
 // laneID tells lanes of several buckets apart.
+//
+//go:noinline
 func laneID(buckets []*bucket) string {
 	var few [4 * binary.MaxVarintLen64]byte
 	id := few[:0]
@@ -148,6 +150,7 @@ func (q *Queue) findLane(buckets []*bucket) *lane {
 	return q.lanes[laneID(buckets)]
 }
 
+//go:noinline
 func (q *Queue) newLane(buckets []*bucket) *lane {
 	l := &lane{buckets: slices.Clone(buckets), fresh: list[waiter]{linksOf: orderLinks}}
 	if len(buckets) == 1 {

@@ -36,6 +36,8 @@ func (t *Ticket) Done() {
 func (t *Ticket) Place() Place { return t.place }
 
 // issueLocked takes a slot from each bucket that has any, for a request that leaves.
+//
+//go:noinline
 func (q *Queue) issueLocked(t *Ticket, buckets []*bucket, place Place, now time.Duration) {
 	if t == nil {
 		return
