@@ -98,6 +98,7 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Place
 	if ctx.Err() != nil {
 		return nil, 0, ended(ctx, nil, 0)
 	}
+	spare := q.spareWaiter()
 	q.mu.Lock()
 	now := q.now()
 	var few [4]*bucket
@@ -110,6 +111,7 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Place
 	}
 	if err != nil {
 		q.unlock(now)
+		q.keepSpare(spare)
 		return nil, 0, err
 	}
 	if d.Delay <= 0 {
@@ -121,19 +123,21 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Place
 			q.chargeLocked(buckets, cost, at, now)
 			q.issueLocked(t, buckets, place, now)
 			q.unlock(now)
+			q.keepSpare(spare)
 			return nil, place, nil
 		}
 	}
-	w, refused := q.enqueueLocked(ctx, buckets, d, t, cost, now)
+	w, refused := q.enqueueLocked(ctx, buckets, d, t, cost, spare, now)
 	q.unlock(now)
 	if refused != nil {
+		q.keepSpare(spare)
 		return nil, 0, refused
 	}
 	return w, 0, nil
 }
 
 // enqueueLocked puts a request that can't leave now into the queue, or says why it may not wait.
-func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, d *Demand, t *Ticket, cost int64, now time.Duration) (*waiter, *Error) {
+func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, d *Demand, t *Ticket, cost int64, w *waiter, now time.Duration) (*waiter, *Error) {
 	l := q.findLane(buckets)
 	deadline := deadlineOf(ctx, now)
 	margin, err := q.refusedLocked(l, buckets, d, cost, deadline, now)
@@ -154,7 +158,10 @@ func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, d *Demand,
 		b.expect(margin, now)
 	}
 	q.waiting++
-	w := &waiter{ready: make(chan struct{}), lane: l, place: d.Place, ticket: t, joined: now, deadline: deadline, cost: int32(cost)}
+	if w == nil {
+		w = newWaiter()
+	}
+	w.lane, w.place, w.ticket, w.joined, w.deadline, w.cost = l, d.Place, t, now, deadline, int32(cost)
 	if d.Delay > 0 {
 		w.state = delayed
 		w.joined += d.delay()

@@ -251,6 +251,9 @@ func (q *Queue) unlock(now time.Duration) {
 		q.timer.Stop()
 		close(q.drained)
 	}
+	if crowded := q.waiting > 0; crowded != q.crowded.Load() {
+		q.crowded.Store(crowded)
+	}
 	w := q.woken.front
 	q.woken.front, q.woken.back, q.woken.n = nil, nil, 0
 	q.mu.Unlock()

@@ -70,6 +70,27 @@ func (w *waiter) blamed() *bucket {
 	return w.lane.buckets[0]
 }
 
+func newWaiter() *waiter { return &waiter{ready: make(chan struct{})} }
+
+// spareWaiter makes a waiter for who will probably wait, since others do, before the lock is taken:
+// to allocate may mean to help the garbage collector.
+func (q *Queue) spareWaiter() *waiter {
+	if !q.crowded.Load() {
+		return nil
+	}
+	if w := q.spare.Swap(nil); w != nil {
+		return w
+	}
+	return newWaiter()
+}
+
+// keepSpare keeps w, which may be nil, for the next.
+func (q *Queue) keepSpare(w *waiter) {
+	if w != nil {
+		q.spare.Store(w)
+	}
+}
+
 // delayedWaiter orders waiters by the moment at which they may join their lane.
 type delayedWaiter struct{ *waiter }
 

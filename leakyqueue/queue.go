@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/outflow-go/outflow/limit"
@@ -94,8 +95,10 @@ type Queue struct {
 	cfg Config
 	// patience is the constant, except in tests of what holds without claims.
 	patience int
-	own      *Rule     // of demands that name no keys
-	epoch    time.Time // moments are durations since then, by the monotonic clock
+	own      *Rule                  // of demands that name no keys
+	crowded  atomic.Bool            // somebody waits
+	spare    atomic.Pointer[waiter] // made, but not used
+	epoch    time.Time              // moments are durations since then, by the monotonic clock
 
 	// mu guards what follows, and every bucket, lane, waiter and ticket. Nothing is waited for, and
 	// nobody is called or woken, while it is held.
