@@ -1,6 +1,7 @@
 package outflow_test
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"strings"
@@ -44,7 +45,7 @@ func TestNewNamesTheFieldAndTheValue(t *testing.T) {
 		{"negative period", limits(limit.Per(1, -time.Second)), []string{"Config.Limits", "d is -1s"}},
 		{"zero burst", limits(limit.PerSecond(1).WithBurst(0)), []string{"Config.Limits", "burst is 0"}},
 		{"negative burst", limits(limit.PerSecond(1).WithBurst(-3)), []string{"Config.Limits", "burst is -3"}},
-		{"huge burst", limits(limit.PerSecond(1).WithBurst(math.MaxInt)), []string{"Config.Limits", "burst is 9223372036854775807"}},
+		{"huge burst", limits(limit.PerSecond(1).WithBurst(math.MaxInt)), []string{"Config.Limits", fmt.Sprint("burst is ", math.MaxInt)}},
 		{"no slot", limits(limit.Concurrent(0)), []string{"Config.Limits", "concurrent 0"}},
 		{"negative slots", limits(limit.Concurrent(-1)), []string{"Config.Limits", "concurrent -1"}},
 		{"zero Limit", limits(limit.Limit{}), []string{"Config.Limits", "zero Limit"}},

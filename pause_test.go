@@ -431,7 +431,10 @@ func TestOfTwoPausesTheLaterCounts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			overEachProtocol(t, func(t *testing.T, serve serveFunc) {
-				up := testserver.New(testserver.Script(tt.first, tt.second))
+				up := testserver.New(testserver.Script(
+					testserver.After(time.Nanosecond, tt.first), // when both have arrived
+					tt.second,
+				))
 				srv := serve(up)
 				tr := newTransport(t, outflow.Config{Base: srv.Transport, Retry: outflow.Retry{MaxAttempts: 1}})
 				start := time.Now()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -147,7 +148,7 @@ func TestTheNextIsSoonerThanTheHeavyOneThatWasCancelled(t *testing.T) {
 
 func TestACostOutOfRangeIsRefused(t *testing.T) {
 	tr := newTransport(t, outflow.Config{})
-	for _, cost := range []int{0, -1, leakyqueue.MaxCost + 1, -1 << 62} {
+	for _, cost := range []int{0, -1, leakyqueue.MaxCost + 1, math.MinInt} {
 		body := &closeRecorder{Reader: strings.NewReader("x")}
 		req, _ := http.NewRequestWithContext(outflow.WithCost(t.Context(), cost), "POST", "http://nobody.invalid", body)
 		if _, err := tr.RoundTrip(req); !errors.Is(err, leakyqueue.ErrInvalid) || body.closed != 1 {

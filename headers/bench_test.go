@@ -1,6 +1,7 @@
 package headers
 
 import (
+	"maps"
 	"net/http"
 	"testing"
 	"time"
@@ -50,9 +51,7 @@ var draft8 = with(plain, http.Header{
 func with(headers ...http.Header) http.Header {
 	all := http.Header{}
 	for _, h := range headers {
-		for name, values := range h {
-			all[name] = values
-		}
+		maps.Copy(all, h)
 	}
 	return all
 }

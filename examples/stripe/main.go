@@ -121,7 +121,7 @@ func createCustomer(ctx context.Context, client *stripe.Client, i int) error {
 
 func createCharge(ctx context.Context, client *stripe.Client, i int) error {
 	params := &stripe.ChargeCreateParams{
-		Amount:   stripe.Int64(int64(100 + i)),
+		Amount:   new(int64(100 + i)),
 		Currency: stripe.String(string(stripe.CurrencyEUR)),
 	}
 	if err := params.SetSource("tok_visa"); err != nil {
