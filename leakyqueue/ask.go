@@ -8,15 +8,14 @@ import (
 // decide it: those who wait for the same buckets go before it. It takes nothing. The error is
 // [ErrInvalid].
 func (q *Queue) Earliest(d Demand) (time.Time, error) {
-	d.Delay = min(max(d.Delay, 0), longest)
 	q.mu.Lock()
 	now := q.now()
 	defer q.unlock(now) // a bucket that is new is to be forgotten some time
 	var few [4]*bucket
-	buckets, cost, err := q.demandedLocked(few[:0], &d, now)
+	r, err := q.demandedLocked(few[:0], &d, now)
 	if err != nil {
 		return time.Time{}, err
 	}
-	_, t := q.behindLocked(q.findLane(buckets), buckets, d.Place, cost, now)
-	return q.epoch.Add(max(t, now+d.Delay)), nil
+	_, t := q.behindLocked(&r, d.Place, now)
+	return q.epoch.Add(max(t, now+d.delay())), nil
 }

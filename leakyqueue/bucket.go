@@ -55,15 +55,16 @@ type bucket struct {
 	claimedBy    Place // 0: nobody
 	claimedUntil time.Duration
 
-	alone *lane              // of those who wait for this bucket and no other; nil: nobody does
-	joint map[*lane]struct{} // of those who wait for others, too
+	alone *line              // those who wait for this bucket and no other; nil: nobody does
+	joint map[*line]struct{} // those who wait for others, too
 
 	// Until mark gets there, nobody who waits here misses its deadline: a pause has nobody to tell.
 	inTimeUntil time.Duration
 
-	// parked are the lanes whose head this bucket keeps from leaving, the oldest head first. wake
-	// is when that one may leave as far as this bucket goes; never when a slot must come back first.
-	parked    heap[*lane]
+	// parked are the lanes whose head this bucket keeps from leaving. wake is when the first of them
+	// may leave as far as this bucket goes; never when a slot must come back first.
+	parked    parked
+	shares    shares
 	wake      time.Duration
 	wakeIndex int32
 	scheduled bool // in Queue.wakes
@@ -80,10 +81,10 @@ func bucketLinks(b *bucket) *links[bucket] { return &b.inUse }
 // before has the oldest head go first where buckets wake at the same moment, so that it isn't passed
 // over at one bucket while the other's turn comes.
 func (b *bucket) before(o *bucket) bool {
-	if b.wake != o.wake || len(b.parked) == 0 || len(o.parked) == 0 {
+	if b.wake != o.wake {
 		return b.wake < o.wake
 	}
-	return b.parked[0].before(o.parked[0])
+	return b.parked.firstPlace() < o.parked.firstPlace()
 }
 
 func (b *bucket) index() *int32 { return &b.wakeIndex }
@@ -98,8 +99,8 @@ func (b *bucket) claimed(place Place, now time.Duration) bool {
 
 // departure is how long the rates take for one departure of those who wait here.
 func (b *bucket) departure() time.Duration {
-	if oldest, ok := b.parked.top(); ok {
-		return b.takes(oldest.head().cost)
+	if front := b.parked.front(); front != nil {
+		return b.takes(front.head().cost)
 	}
 	return b.takes(1)
 }

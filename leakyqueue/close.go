@@ -29,15 +29,17 @@ func (q *Queue) Close(ctx context.Context) error {
 	q.closed = true
 	q.timer.Stop()
 	close(q.drained)
-	lanes := slices.Collect(maps.Values(q.lanes))
+	lines := slices.Collect(maps.Values(q.lines))
 	for b := q.buckets.front; b != nil; b = b.inUse.after {
 		if b.alone != nil {
-			lanes = append(lanes, b.alone)
+			lines = append(lines, b.alone)
 		}
 	}
-	for _, l := range lanes {
-		for _, w := range l.inOrder() {
-			q.refuseLocked(w, closed, l.parkedAt, never, now)
+	for _, n := range lines {
+		for _, l := range n.lanes() {
+			for _, w := range l.inOrder() {
+				q.refuseLocked(w, closed, l.parkedAt, never, now)
+			}
 		}
 	}
 	for len(q.delayed) > 0 {

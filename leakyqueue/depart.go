@@ -22,6 +22,14 @@ type Demand struct {
 	// before all who came after it. Zero: a newcomer, who goes last.
 	Place Place
 
+	// Priority says who goes first where several wait. Zero: Normal.
+	Priority Priority
+
+	// Flow names those with whom the request shares a fair part of each bucket: a tenant, say, that is
+	// not to be delayed by another tenant's thousands. Flows of one priority take turns, as
+	// Config.Weights says. "": those who wait for the same buckets are a flow.
+	Flow string
+
 	// Delay is how long the request stays out of line before it takes its place, or a newcomer the
 	// last one: others may leave meanwhile. It is part of neither MaxWaiting nor MaxWait.
 	Delay time.Duration
@@ -102,9 +110,9 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Place
 	q.mu.Lock()
 	now := q.now()
 	var few [4]*bucket
-	buckets, cost, err := q.demandedLocked(few[:0], d, now)
+	r, err := q.demandedLocked(few[:0], d, now)
 	if err == nil && t == nil {
-		err = needNoTicket(buckets)
+		err = needNoTicket(r.buckets)
 	}
 	if err == nil && (q.closed || q.closing && d.Place == 0) {
 		err = q.refusal(ErrClosed, nil, 0, never)
@@ -115,19 +123,18 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Place
 		return nil, 0, err
 	}
 	if d.Delay <= 0 {
-		place := cmp.Or(d.Place, q.places+1)
-		if by, at := q.blockedLocked(buckets, place, cost, now, now); by == nil {
+		if by, at := q.blockedLocked(&r, true, now, now); by == nil {
 			if d.Place == 0 {
-				q.places = place
+				q.places = r.place
 			}
-			q.chargeLocked(buckets, cost, at, now)
-			q.issueLocked(t, buckets, place, now)
+			q.chargeLocked(&r, at, now)
+			q.issueLocked(t, r.buckets, r.place, now)
 			q.unlock(now)
 			q.keepSpare(spare)
-			return nil, place, nil
+			return nil, r.place, nil
 		}
 	}
-	w, refused := q.enqueueLocked(ctx, buckets, d, t, cost, spare, now)
+	w, refused := q.enqueueLocked(ctx, &r, d, t, spare, now)
 	q.unlock(now)
 	if refused != nil {
 		q.keepSpare(spare)
@@ -137,20 +144,24 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Place
 }
 
 // enqueueLocked puts a request that can't leave now into the queue, or says why it may not wait.
-func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, d *Demand, t *Ticket, cost int64, w *waiter, now time.Duration) (*waiter, *Error) {
-	l := q.findLane(buckets)
+func (q *Queue) enqueueLocked(ctx context.Context, r *request, d *Demand, t *Ticket, w *waiter, now time.Duration) (*waiter, *Error) {
 	deadline := deadlineOf(ctx, now)
-	margin, err := q.refusedLocked(l, buckets, d, cost, deadline, now)
+	line := q.findLine(r.buckets)
+	margin, err := q.refusedLocked(line, r, d, deadline, now)
 	if err != nil {
-		for _, b := range buckets {
+		for _, b := range r.buckets {
 			b.counts.Refused++
 		}
 		return nil, err
 	}
+	l := r.lane
 	if l == nil {
-		l = q.newLane(buckets)
+		if line == nil {
+			line = q.newLine(r.buckets)
+		}
+		l = q.newLane(line, r.key)
 	}
-	for _, b := range buckets {
+	for _, b := range r.buckets {
 		if b.waiting == 0 {
 			b.inTimeUntil = never
 		}
@@ -161,7 +172,7 @@ func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, d *Demand,
 	if w == nil {
 		w = newWaiter()
 	}
-	w.lane, w.place, w.ticket, w.joined, w.deadline, w.cost = l, d.Place, t, now, deadline, int32(cost)
+	w.lane, w.place, w.ticket, w.joined, w.deadline, w.cost = l, d.Place, t, now, deadline, int32(r.cost)
 	if d.Delay > 0 {
 		w.state = delayed
 		w.joined += d.delay()
@@ -174,21 +185,21 @@ func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, d *Demand,
 }
 
 // refusedLocked says why a request that can't leave now may not wait either; nil: it may, and its turn
-// may be later by margin than it is to be expected. The lane is the one it would wait in, nil if nobody
+// may be later by margin than it is to be expected. The line is the one it would wait in, nil if nobody
 // does.
-func (q *Queue) refusedLocked(l *lane, buckets []*bucket, d *Demand, cost int64, deadline, now time.Duration) (margin time.Duration, _ *Error) {
-	for _, b := range buckets {
+func (q *Queue) refusedLocked(n *line, r *request, d *Demand, deadline, now time.Duration) (margin time.Duration, _ *Error) {
+	for _, b := range r.buckets {
 		if b.shutUntil > now {
 			return 0, q.refusal(ErrDeadline, b, 0, b.saidUntil)
 		}
 	}
-	full := l != nil && d.Place == 0 && q.cfg.MaxWaiting > 0 && l.waiting() >= q.cfg.MaxWaiting
+	full := n != nil && d.Place == 0 && q.cfg.MaxWaiting > 0 && n.waiting >= q.cfg.MaxWaiting
 	since := now + d.delay()
 	last := min(deadline, q.maxWaitAfter(since))
 	if last == never && !full {
 		return never, nil
 	}
-	by, t := q.behindLocked(l, buckets, d.Place, cost, now)
+	by, t := q.behindLocked(r, d.Place, now)
 	t = max(t, since) // those ahead leave meanwhile
 	switch {
 	case full:
@@ -203,13 +214,14 @@ func (q *Queue) refusedLocked(l *lane, buckets []*bucket, d *Demand, cost int64,
 	return last - t, nil
 }
 
-// behindLocked returns when a request could leave after those who are ahead of it in l, which may be
-// nil, and which bucket has it wait so long.
-func (q *Queue) behindLocked(l *lane, buckets []*bucket, place Place, cost int64, now time.Duration) (*bucket, time.Duration) {
+// behindLocked returns when a request could leave after those who are ahead of it in its lane, and
+// which bucket has it wait so long.
+func (q *Queue) behindLocked(r *request, place Place, now time.Duration) (*bucket, time.Duration) {
+	l := r.lane
 	if l == nil || l.parkedAt == nil {
-		return q.earliestLocked(buckets, 0, cost, now)
+		return q.earliestLocked(r.buckets, 0, r.cost, now)
 	}
-	by, t := q.earliestLocked(buckets, l.ahead(place), cost, q.dueLocked(l.parkedAt, now))
+	by, t := q.earliestLocked(r.buckets, l.ahead(place), r.cost, q.dueLocked(l.parkedAt, now))
 	return by, max(t, now)
 }
 
@@ -225,26 +237,34 @@ func (q *Queue) earliestLocked(buckets []*bucket, ahead, cost int64, since time.
 	return by, t
 }
 
-// demandedLocked returns the buckets of a demand, in the memory of few if they fit, and its cost.
-func (q *Queue) demandedLocked(few []*bucket, d *Demand, now time.Duration) ([]*bucket, int64, error) {
-	cost := int64(cmp.Or(d.Cost, 1))
+// demandedLocked returns what a demand asks for, with its buckets in the memory of few if they fit.
+func (q *Queue) demandedLocked(few []*bucket, d *Demand, now time.Duration) (r request, _ error) {
+	cost := cmp.Or(d.Cost, 1)
 	if cost < 1 || cost > MaxCost {
-		return nil, 0, invalidCost(d)
+		return r, invalidCost(d)
+	}
+	level, err := levelOf(d.Priority)
+	if err != nil {
+		return r, err
 	}
 	if len(d.Keys) == 0 {
-		return append(few, q.bucketLocked(Key{Rule: q.own}, now)), cost, nil
+		few = append(few, q.bucketLocked(Key{Rule: q.own}, now))
 	}
 	for i, k := range d.Keys {
 		if k.Rule == nil || k.Rule.q != q {
-			return nil, 0, invalidKey(i, "isn't of a rule of this queue")
+			return r, invalidKey(i, "isn't of a rule of this queue")
 		}
 		b := q.bucketLocked(k, now)
 		if slices.Contains(few, b) {
-			return nil, 0, invalidKey(i, "is there twice")
+			return r, invalidKey(i, "is there twice")
 		}
 		few = append(few, b)
 	}
-	return few, cost, nil
+	r = request{buckets: few, key: laneKey{level, d.Flow}, place: cmp.Or(d.Place, q.places+1), cost: int64(cost)}
+	if q.waiting > 0 {
+		r.lane = q.findLine(few).find(r.key)
+	}
+	return r, nil
 }
 
 // Errors are made in functions of their own, to keep their variables off the stack of everybody else.
@@ -331,7 +351,7 @@ func (q *Queue) cancel(w *waiter) (time.Duration, bool) {
 // gone and would send nothing.
 func (q *Queue) cancelLocked(w *waiter, now time.Duration) {
 	l := w.lane
-	for _, b := range l.buckets {
+	for _, b := range l.line.buckets {
 		b.counts.Cancelled++
 	}
 	if w.state != departed {
@@ -340,21 +360,21 @@ func (q *Queue) cancelLocked(w *waiter, now time.Duration) {
 		w.state = cancelled
 		// Where it headed no line, or one whose next head asks for just as much of the same, nobody's
 		// turn has changed.
-		if headed && !(l.leads(at) && l.head().cost == w.cost) {
+		if headed && !(l.parkedAt == at && at.parked.front() == l && l.head().cost == w.cost) {
 			q.dispatchLocked(at, now)
 		}
 		q.unclaimLocked(w, now)
 		return
 	}
 	w.state = cancelled
-	for _, b := range l.buckets {
+	for _, b := range l.line.buckets {
 		b.refund(w.deadline, int64(w.cost), now) // the deadline is when it was charged
 		b.counts.Departed--
 	}
 	if w.ticket != nil && w.ticket.slot != nil {
 		q.giveBackLocked(w.ticket, now)
 	}
-	for _, b := range l.buckets {
+	for _, b := range l.line.buckets {
 		q.dispatchLocked(b, now)
 	}
 }

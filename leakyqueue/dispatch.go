@@ -1,6 +1,9 @@
 package leakyqueue
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Who may leave, and when, is decided here; everybody else holds a lane, a bucket or the timer.
 //
@@ -12,27 +15,32 @@ import "time"
 
 // blockedLocked says which bucket keeps a request from leaving at now, and until when: never if that
 // isn't a matter of time. If none does, the departure is to be charged at the moment returned: when it
-// could have been, since then.
-func (q *Queue) blockedLocked(buckets []*bucket, place Place, cost int64, since, now time.Duration) (*bucket, time.Duration) {
-	for _, b := range buckets {
+// could have been, since then. In order: those who go first at a bucket keep it from leaving, too.
+func (q *Queue) blockedLocked(r *request, inOrder bool, since, now time.Duration) (*bucket, time.Duration) {
+	if r.lane != nil && r.lane.parkedAt != nil && r.lane.head().place < r.place {
+		return r.lane.parkedAt, never
+	}
+	for _, b := range r.buckets {
 		if b.full() {
 			return b, never
 		}
-		if oldest, ok := b.parked.top(); ok && oldest.head().place < place {
-			return b, never
+		if inOrder && b.parked.n > 0 {
+			if front := b.parked.front(); b.goesBefore(front, r) {
+				return b, never
+			}
 		}
-		if b.slots == b.out+1 && b.claimed(place, now) {
+		if b.slots == b.out+1 && b.claimed(r.place, now) {
 			return b, b.claimedUntil
 		}
 	}
 	var by *bucket
 	t := since
-	for _, b := range buckets {
+	for _, b := range r.buckets {
 		from := max(t, b.pausedUntil)
-		if b.slots == 0 && b.claimed(place, now) {
+		if b.slots == 0 && b.claimed(r.place, now) {
 			from = max(from, b.claimedUntil)
 		}
-		if e := b.state.Earliest(from, 0, cost); e > t {
+		if e := b.state.Earliest(from, 0, r.cost); e > t {
 			t, by = e, b
 		}
 	}
@@ -52,13 +60,17 @@ func (q *Queue) dueLocked(b *bucket, now time.Duration) time.Duration {
 func (q *Queue) dispatchLocked(b *bucket, now time.Duration) {
 	due := q.dueLocked(b, now)
 	for {
-		l, ok := b.parked.top()
-		if !ok {
+		l := b.parked.front()
+		if l == nil {
 			q.wakeLocked(b, never)
 			return
 		}
 		w := l.head()
-		by, t := q.blockedLocked(l.buckets, w.place, int64(w.cost), max(w.joined, due), now)
+		r := w.request()
+		by, t := q.blockedLocked(&r, true, max(w.joined, due), now)
+		if by != nil && by != b && !q.mayMove(l) {
+			by, t = q.blockedLocked(&r, false, max(w.joined, due), now)
+		}
 		switch {
 		case t != never && q.late(w, t, now):
 			q.refuseLocked(w, tooLate, by, t, now)
@@ -89,7 +101,7 @@ func (q *Queue) passOverLocked(l *lane, t, now time.Duration) {
 		return
 	}
 	w := l.head()
-	for _, b := range l.buckets {
+	for _, b := range l.line.buckets {
 		until := t
 		if b.slots > 0 {
 			until = min(t, now+(now-w.joined)/8)
@@ -105,7 +117,7 @@ func (q *Queue) passOverLocked(l *lane, t, now time.Duration) {
 
 // unclaimLocked gives up what w has claimed.
 func (q *Queue) unclaimLocked(w *waiter, now time.Duration) {
-	for _, b := range w.lane.buckets {
+	for _, b := range w.lane.line.buckets {
 		if b.claimedBy == w.place {
 			b.claimedBy = 0
 			q.dispatchLocked(b, now)
@@ -115,9 +127,10 @@ func (q *Queue) unclaimLocked(w *waiter, now time.Duration) {
 
 // parkLocked has l wait for b, who lets its head leave at t at the earliest.
 func (q *Queue) parkLocked(l *lane, b *bucket, t time.Duration) {
-	l.parkedAt = b
+	l.parkedAt, l.share = b, l.shares[slices.Index(l.line.buckets, b)]
+	l.tag = later(b.shares.virtual[l.key.level], l.share.served)
 	b.parked.push(l)
-	if oldest, _ := b.parked.top(); oldest == l {
+	if b.parked.front() == l {
 		q.wakeLocked(b, t)
 	}
 }
@@ -126,7 +139,7 @@ func (q *Queue) unparkLocked(l *lane) {
 	b := l.parkedAt
 	b.parked.remove(l)
 	l.parkedAt = nil
-	if len(b.parked) == 0 {
+	if b.parked.n == 0 {
 		q.wakeLocked(b, never)
 	}
 }
@@ -148,17 +161,19 @@ func (q *Queue) wakeLocked(b *bucket, t time.Duration) {
 
 // departLocked lets w leave, and charges its buckets at t.
 func (q *Queue) departLocked(w *waiter, t, now time.Duration) {
+	r := w.request()
+	q.chargeLocked(&r, t, now)
 	q.removeLocked(w)
-	q.chargeLocked(w.lane.buckets, int64(w.cost), t, now)
-	q.issueLocked(w.ticket, w.lane.buckets, w.place, now)
+	q.issueLocked(w.ticket, w.lane.line.buckets, w.place, now)
 	w.lane.passed = 0
 	w.deadline = t
 	q.endLocked(w, departed)
 }
 
-func (q *Queue) chargeLocked(buckets []*bucket, cost int64, t, now time.Duration) {
-	for _, b := range buckets {
-		b.state.Charge(t, cost)
+func (q *Queue) chargeLocked(r *request, t, now time.Duration) {
+	for i, b := range r.buckets {
+		b.state.Charge(t, r.cost)
+		b.departs(r, i)
 		b.counts.Departed++
 		q.usedLocked(b, now)
 	}
@@ -168,13 +183,14 @@ func (q *Queue) chargeLocked(buckets []*bucket, cost int64, t, now time.Duration
 func (q *Queue) joinLocked(w *waiter, now time.Duration) {
 	l := w.lane
 	if w.state == delayed { // others may have come before it meanwhile: its turn is to be looked at anew
-		for _, b := range l.buckets {
+		for _, b := range l.line.buckets {
 			b.expect(0, now)
 		}
 	}
 	q.insertLocked(w)
 	if l.parkedAt == nil {
-		by, t := q.blockedLocked(l.buckets, w.place, int64(w.cost), max(w.joined, now-q.cfg.Slack), now)
+		r := w.request()
+		by, t := q.blockedLocked(&r, true, max(w.joined, now-q.cfg.Slack), now)
 		switch {
 		case t != never && q.late(w, t, now):
 			q.refuseLocked(w, tooLate, by, t, now)
@@ -246,6 +262,7 @@ func (q *Queue) scheduleLocked(now time.Duration) {
 // of them runs into the lock.
 func (q *Queue) unlock(now time.Duration) {
 	q.scheduleLocked(now)
+	q.round++
 	if q.closing && !q.closed && q.waiting == 0 && q.out.n == 0 {
 		q.closed = true
 		q.timer.Stop()

@@ -30,7 +30,8 @@ func TestAnyHistory(t *testing.T) {
 }
 
 func anyHistory(t *testing.T, r *rand.Rand) error {
-	cfg := Config{MaxPause: 3 * time.Second, MaxWaiting: 30}
+	cfg := Config{MaxPause: 3 * time.Second, MaxWaiting: 30, Weights: map[string]int{"b": 3}}
+	orders := r.IntN(2) == 0
 	if r.IntN(2) == 0 {
 		cfg.MaxWait = 4 * time.Second
 	}
@@ -75,6 +76,10 @@ func anyHistory(t *testing.T, r *rand.Rand) error {
 		switch r.IntN(9) {
 		case 0, 1, 2, 3:
 			d := Demand{Cost: 1 + r.IntN(maxCost)}
+			if orders {
+				d.Priority = Priority(r.IntN(levels)) + Background
+				d.Flow = []string{"", "", "a", "b"}[r.IntN(4)]
+			}
 			for _, i := range r.Perm(len(keys))[:1+r.IntN(3)] {
 				d.Keys = append(d.Keys, keys[i])
 			}
@@ -157,7 +162,8 @@ func (q *Queue) idle() error {
 				continue
 			}
 			w := l.head()
-			by, t := q.blockedLocked(l.buckets, w.place, int64(w.cost), now, now)
+			r := w.request()
+			by, t := q.blockedLocked(&r, true, now, now)
 			if by == nil {
 				return fmt.Errorf("place %d could leave at %v, and waits at %s", w.place, now, l.parkedAt.key)
 			}
@@ -165,9 +171,9 @@ func (q *Queue) idle() error {
 				if by == nil || t == never {
 					break
 				}
-				by, t = q.blockedLocked(l.buckets, w.place, int64(w.cost), t, t)
+				by, t = q.blockedLocked(&r, true, t, t)
 			}
-			if at := l.parkedAt; l.leads(at) && !at.full() && (at.wake > t || at.wake < now || q.armed > at.wake) {
+			if at := l.parkedAt; at.parked.front() == l && !at.full() && (at.wake > t || at.wake < now || q.armed > at.wake) {
 				return fmt.Errorf("place %d could leave at %v; %s wakes at %v, the timer at %v", w.place, t, at.key, at.wake, q.armed)
 			}
 		}
@@ -182,7 +188,7 @@ func (q *Queue) check() error {
 	waiting := map[*bucket]int{}
 	total := len(q.delayed)
 	for _, d := range q.delayed {
-		for _, b := range d.lane.buckets {
+		for _, b := range d.lane.line.buckets {
 			waiting[b]++
 		}
 	}
@@ -219,13 +225,13 @@ func (q *Queue) check() error {
 		if cost != l.cost {
 			return fmt.Errorf("a lane's cost is %d, its waiters' %d", l.cost, cost)
 		}
-		for _, b := range l.buckets {
+		for _, b := range l.line.buckets {
 			waiting[b] += l.waiting()
 			if err := q.checkInTime(b, l); err != nil {
 				return err
 			}
 		}
-		if b := l.parkedAt; b != nil && b.parked[l.parkedIndex] != l {
+		if b := l.parkedAt; b != nil && b.parked.levels[l.key.level][l.parkedIndex] != l {
 			return errors.New("a lane isn't where it is parked")
 		}
 	}
@@ -251,17 +257,23 @@ func (q *Queue) check() error {
 			return fmt.Errorf("%s: %d of %d slots out", b.key, b.out, b.slots)
 		case b.scheduled != (b.wake != never):
 			return fmt.Errorf("%s: scheduled is %v, wake %v", b.key, b.scheduled, b.wake)
-		case len(b.parked) > 0 && !b.scheduled && !b.full():
-			top := b.parked[0]
-			return fmt.Errorf("%s: %d lanes are parked, the first with place %d, and nothing wakes them", b.key, len(b.parked), top.head().place)
+		case b.parked.n > 0 && !b.scheduled && !b.full():
+			return fmt.Errorf("%s: %d lanes are parked, the first with place %d, and nothing wakes them", b.key, b.parked.n, b.parked.front().head().place)
 		}
-		for i, l := range b.parked {
-			if l.parkedIndex != int32(i) || l.parkedAt != b {
-				return fmt.Errorf("%s: a parked lane has index %d, want %d", b.key, l.parkedIndex, i)
+		parked := 0
+		for _, lanes := range b.parked.levels {
+			parked += len(lanes)
+			for i, l := range lanes {
+				if l.parkedIndex != int32(i) || l.parkedAt != b {
+					return fmt.Errorf("%s: a parked lane has index %d, want %d", b.key, l.parkedIndex, i)
+				}
+				if i > 0 && l.before(lanes[(i-1)/2]) {
+					return fmt.Errorf("%s: the parked lanes aren't a heap", b.key)
+				}
 			}
-			if i > 0 && l.before(b.parked[(i-1)/2]) {
-				return fmt.Errorf("%s: the parked lanes aren't a heap", b.key)
-			}
+		}
+		if parked != b.parked.n {
+			return fmt.Errorf("%s: %d lanes are parked, the count is %d", b.key, parked, b.parked.n)
 		}
 	}
 	if n != q.buckets.n {

@@ -1,8 +1,6 @@
 package leakyqueue
 
 import (
-	"encoding/binary"
-	"maps"
 	"slices"
 	"time"
 )
@@ -59,7 +57,7 @@ func (w *waiter) heldBy() *bucket {
 	if w.held == 0 {
 		return nil
 	}
-	return w.lane.buckets[w.held-1]
+	return w.lane.line.buckets[w.held-1]
 }
 
 // blamed is the bucket to name in an error: the one that held w back, or else the first of them.
@@ -67,7 +65,7 @@ func (w *waiter) blamed() *bucket {
 	if b := w.heldBy(); b != nil {
 		return b
 	}
-	return w.lane.buckets[0]
+	return w.lane.line.buckets[0]
 }
 
 func newWaiter() *waiter { return &waiter{ready: make(chan struct{})} }
@@ -96,10 +94,13 @@ type delayedWaiter struct{ *waiter }
 
 func (w delayedWaiter) before(o delayedWaiter) bool { return w.joined < o.joined }
 
-// lane is the waiters that wait for the same buckets, in their order. It lives as long as it has any.
+// lane is the waiters of one line that have the same priority and flow, in their order. It lives as long
+// as it has any.
 type lane struct {
-	id      string // in Queue.lanes, if it has several buckets
-	buckets []*bucket
+	line   *line
+	key    laneKey
+	weight uint64
+	shares []*share // at each of the line's buckets
 
 	// Newcomers are in order as they come. A retry comes with the place it had, which is before
 	// most of them.
@@ -111,11 +112,27 @@ type lane struct {
 
 	parkedAt    *bucket // the bucket that keeps the head from leaving; nil: nobody waits
 	parkedIndex int32
-	passed      int // how often the head had its turn at one bucket while another kept it
+	share       *share // of that bucket
+	tag         uint64 // what its order there goes by: the share's count when it began to wait there
+	passed      int    // how often the head had its turn at one bucket while another kept it
+	round       uint64 // of Queue.round, in which moves counts
+	moves       int    // from one bucket to another
 }
 
-func (l *lane) before(o *lane) bool { return l.head().place < o.head().place }
-func (l *lane) index() *int32       { return &l.parkedIndex }
+// laneKey tells the lanes of a line apart.
+type laneKey struct {
+	level level
+	flow  string
+}
+
+func (l *lane) before(o *lane) bool {
+	if l.tag != o.tag {
+		return int64(l.tag-o.tag) < 0
+	}
+	return l.head().place < o.head().place
+}
+
+func (l *lane) index() *int32 { return &l.parkedIndex }
 
 func (l *lane) waiting() int { return len(l.again) + l.fresh.n }
 
@@ -148,74 +165,13 @@ func (l *lane) ahead(place Place) int64 {
 // heads reports whether w, who waits or is delayed, is the head of its lane.
 func (l *lane) heads(w *waiter) bool { return l.parkedAt != nil && l.head() == w }
 
-// leads reports whether l is the first of those parked at b, if it is parked there at all.
-func (l *lane) leads(b *bucket) bool { return l.parkedAt == b && l.parkedIndex == 0 }
-
-// laneID tells lanes of several buckets apart.
-//
-//go:noinline
-func laneID(buckets []*bucket) string {
-	var few [4 * binary.MaxVarintLen64]byte
-	id := few[:0]
-	for _, b := range buckets {
-		id = binary.AppendUvarint(id, b.id)
-	}
-	return string(id)
-}
-
-// findLane returns the lane of those who wait for these buckets; nil: nobody does.
-func (q *Queue) findLane(buckets []*bucket) *lane {
-	if len(buckets) == 1 {
-		return buckets[0].alone
-	}
-	return q.lanes[laneID(buckets)]
-}
-
-//go:noinline
-func (q *Queue) newLane(buckets []*bucket) *lane {
-	l := &lane{buckets: slices.Clone(buckets), fresh: list[waiter]{linksOf: orderLinks}}
-	if len(buckets) == 1 {
-		buckets[0].alone = l
-	} else {
-		l.id = laneID(buckets)
-		q.lanes[l.id] = l
-		for _, b := range buckets {
-			if b.joint == nil {
-				b.joint = make(map[*lane]struct{})
-			}
-			b.joint[l] = struct{}{}
-		}
-	}
-	return l
-}
-
-// lanesOf lists the lanes of those whom b holds, parked there or not.
-func (q *Queue) lanesOf(b *bucket) []*lane {
-	lanes := make([]*lane, 0, 1+len(b.joint))
-	if b.alone != nil {
-		lanes = append(lanes, b.alone)
-	}
-	return slices.AppendSeq(lanes, maps.Keys(b.joint))
-}
-
-func (q *Queue) dropLane(l *lane) {
-	if len(l.buckets) == 1 {
-		l.buckets[0].alone = nil
-	} else {
-		delete(q.lanes, l.id)
-		for _, b := range l.buckets {
-			delete(b.joint, l)
-		}
-	}
-}
-
 // insertLocked puts w into its lane, which may make it the head.
 func (q *Queue) insertLocked(w *waiter) {
 	l := w.lane
 	w.state = waiting
 	if w.place != 0 {
 		l.again.push(w)
-		for _, b := range l.buckets {
+		for _, b := range l.line.buckets {
 			b.hurry(b.takes(w.cost)) // those behind it leave later
 		}
 	} else {
@@ -227,8 +183,9 @@ func (q *Queue) insertLocked(w *waiter) {
 	if q.cfg.MaxWait > 0 {
 		q.arrivals.add(w, q.waiting)
 	}
+	l.line.waiting++
 	if l.parkedAt != nil {
-		l.parkedAt.parked.fix(l)
+		l.parkedAt.refix(l)
 	}
 }
 
@@ -237,7 +194,7 @@ func (q *Queue) insertLocked(w *waiter) {
 // head may be another.
 func (q *Queue) removeLocked(w *waiter) {
 	l := w.lane
-	w.held = uint8(1 + slices.Index(l.buckets, l.parkedAt))
+	w.held = uint8(1 + slices.Index(l.line.buckets, l.parkedAt))
 	if w.state == delayed {
 		q.delayed.remove(delayedWaiter{w})
 		l.delayed--
@@ -248,28 +205,29 @@ func (q *Queue) removeLocked(w *waiter) {
 			l.fresh.remove(w)
 		}
 		l.cost -= int64(w.cost)
+		l.line.waiting--
 	}
-	for _, b := range l.buckets {
+	for _, b := range l.line.buckets {
 		b.waiting--
 	}
 	q.waiting--
 
 	if b := l.parkedAt; b != nil {
 		if l.waiting() > 0 {
-			b.parked.fix(l)
+			b.refix(l)
 		} else {
 			q.unparkLocked(l)
 		}
 	}
 	if l.waiting() == 0 && l.delayed == 0 {
-		q.dropLane(l)
+		q.dropLaneLocked(l)
 	}
 }
 
 // refuseLocked ends the wait of w with an error.
 func (q *Queue) refuseLocked(w *waiter, why reason, by *bucket, earliest, now time.Duration) {
 	q.removeLocked(w)
-	if i := slices.Index(w.lane.buckets, by); i >= 0 {
+	if i := slices.Index(w.lane.line.buckets, by); i >= 0 {
 		w.held = uint8(1 + i)
 	}
 	due := earliest
@@ -280,7 +238,7 @@ func (q *Queue) refuseLocked(w *waiter, why reason, by *bucket, earliest, now ti
 		why = pastDeadline
 	}
 	w.why, w.deadline = why, earliest
-	for _, b := range w.lane.buckets {
+	for _, b := range w.lane.line.buckets {
 		b.counts.Refused++
 	}
 	q.endLocked(w, refused)

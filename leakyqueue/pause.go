@@ -64,7 +64,7 @@ func (q *Queue) tellLateLocked(b *bucket, now time.Duration) {
 		at := l.parkedAt
 		var ahead int64
 		for _, w := range l.inOrder() {
-			by, t := q.earliestLocked(l.buckets, ahead, int64(w.cost), now)
+			by, t := q.earliestLocked(l.line.buckets, ahead, int64(w.cost), now)
 			switch {
 			case b.shutUntil > now:
 				q.refuseLocked(w, tooLate, b, b.saidUntil, now)
@@ -81,7 +81,7 @@ func (q *Queue) tellLateLocked(b *bucket, now time.Duration) {
 	}
 	for _, d := range slices.Clone(q.delayed) {
 		switch {
-		case !slices.Contains(d.lane.buckets, b):
+		case !slices.Contains(d.lane.line.buckets, b):
 		case b.shutUntil > now || b.pausedUntil >= d.deadline:
 			q.refuseLocked(d.waiter, tooLate, b, max(b.pausedUntil, b.saidUntil), now)
 		default:

@@ -70,6 +70,11 @@ type Config struct {
 	//
 	// Negative: none. Defaults to DefaultSlack.
 	Slack time.Duration
+
+	// Weights are those of the flows that are to have more than others: of two that both wait, one of
+	// weight 3 gets three times as much of a bucket as one of weight 1. From 1 to MaxWeight; a flow that
+	// isn't there has 1. The map isn't to be changed afterwards.
+	Weights map[string]int
 }
 
 // withDefaults returns the Config with its defaults filled in, or what is wrong with it.
@@ -82,6 +87,11 @@ func (c Config) withDefaults() (Config, error) {
 			return c, fmt.Errorf("leakyqueue: %w: %s is %v, want 0 or more", ErrInvalid, f.name, *f.value)
 		}
 		*f.value = min(*f.value, longest)
+	}
+	for flow, w := range c.Weights {
+		if w < 1 || w > MaxWeight {
+			return c, fmt.Errorf("leakyqueue: %w: Weights[%q] is %d, want 1 to %d", ErrInvalid, flow, w, MaxWeight)
+		}
 	}
 	c.MaxWaiting = cmp.Or(c.MaxWaiting, DefaultMaxWaiting)
 	c.MaxPause = cmp.Or(c.MaxPause, DefaultMaxPause)
@@ -105,13 +115,14 @@ type Queue struct {
 	mu       sync.Mutex
 	rules    []*Rule
 	buckets  list[bucket]        // all of them, the least recently used first
-	lanes    map[string]*lane    // of those who wait for several buckets, by laneID
+	lines    map[string]*line    // of those who wait for several buckets, by ID
 	wakes    heap[*bucket]       // by when the oldest head parked there may leave
 	delayed  heap[delayedWaiter] // by when they join their lane
 	arrivals arrivals            // who waits, and since when; empty without MaxWait
 	out      list[Ticket]        // those that hold a slot, in the order of departure
 	woken    list[waiter]        // to be woken when mu is given up
 	waiting  int                 // in lanes or delayed
+	round    uint64              // how often the lock was given up
 	places   Place               // the last one given
 	ids      uint64              // the last given to a bucket
 	closing  bool                // newcomers are refused
@@ -134,7 +145,7 @@ func New(cfg Config, limits ...limit.Limit) (*Queue, error) {
 		patience: patience,
 		epoch:    time.Now(),
 		buckets:  list[bucket]{linksOf: bucketLinks},
-		lanes:    make(map[string]*lane),
+		lines:    make(map[string]*line),
 		out:      list[Ticket]{linksOf: ticketLinks},
 		woken:    list[waiter]{linksOf: orderLinks},
 		armed:    never,
