@@ -12,10 +12,10 @@ func (q *Queue) Earliest(d Demand) (time.Time, error) {
 	now := q.now()
 	defer q.unlock(now) // a bucket that is new is to be forgotten some time
 	var few [4]*bucket
-	r, err := q.demandedLocked(few[:0], &d, now)
+	buckets, r, err := q.demandedLocked(few[:0], &d, now)
 	if err != nil {
 		return time.Time{}, err
 	}
-	_, t := q.behindLocked(&r, d.Place, now)
+	_, t := q.behindLocked(buckets, &r, d.Place, now)
 	return q.epoch.Add(max(t, now+d.delay())), nil
 }

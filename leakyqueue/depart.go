@@ -110,9 +110,9 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Place
 	q.mu.Lock()
 	now := q.now()
 	var few [4]*bucket
-	r, err := q.demandedLocked(few[:0], d, now)
+	buckets, r, err := q.demandedLocked(few[:0], d, now)
 	if err == nil && t == nil {
-		err = needNoTicket(r.buckets)
+		err = needNoTicket(buckets)
 	}
 	if err == nil && (q.closed || q.closing && d.Place == 0) {
 		err = q.refusal(ErrClosed, nil, 0, never)
@@ -123,18 +123,18 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Place
 		return nil, 0, err
 	}
 	if d.Delay <= 0 {
-		if by, at := q.blockedLocked(&r, true, now, now); by == nil {
+		if by, at := q.blockedLocked(buckets, &r, true, now, now); by == nil {
 			if d.Place == 0 {
 				q.places = r.place
 			}
-			q.chargeLocked(&r, at, now)
-			q.issueLocked(t, r.buckets, r.place, now)
+			q.chargeLocked(buckets, &r, at, now)
+			q.issueLocked(t, buckets, r.place, now)
 			q.unlock(now)
 			q.keepSpare(spare)
 			return nil, r.place, nil
 		}
 	}
-	w, refused := q.enqueueLocked(ctx, &r, d, t, spare, now)
+	w, refused := q.enqueueLocked(ctx, buckets, &r, d, t, spare, now)
 	q.unlock(now)
 	if refused != nil {
 		q.keepSpare(spare)
@@ -144,12 +144,12 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Place
 }
 
 // enqueueLocked puts a request that can't leave now into the queue, or says why it may not wait.
-func (q *Queue) enqueueLocked(ctx context.Context, r *request, d *Demand, t *Ticket, w *waiter, now time.Duration) (*waiter, *Error) {
+func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, r *request, d *Demand, t *Ticket, w *waiter, now time.Duration) (*waiter, *Error) {
 	deadline := deadlineOf(ctx, now)
-	line := q.findLine(r.buckets)
-	margin, err := q.refusedLocked(line, r, d, deadline, now)
+	line := q.findLine(buckets)
+	margin, err := q.refusedLocked(line, buckets, r, d, deadline, now)
 	if err != nil {
-		for _, b := range r.buckets {
+		for _, b := range buckets {
 			b.counts.Refused++
 		}
 		return nil, err
@@ -157,11 +157,11 @@ func (q *Queue) enqueueLocked(ctx context.Context, r *request, d *Demand, t *Tic
 	l := r.lane
 	if l == nil {
 		if line == nil {
-			line = q.newLine(r.buckets)
+			line = q.newLine(buckets)
 		}
 		l = q.newLane(line, r.key)
 	}
-	for _, b := range r.buckets {
+	for _, b := range buckets {
 		if b.waiting == 0 {
 			b.inTimeUntil = never
 		}
@@ -187,8 +187,8 @@ func (q *Queue) enqueueLocked(ctx context.Context, r *request, d *Demand, t *Tic
 // refusedLocked says why a request that can't leave now may not wait either; nil: it may, and its turn
 // may be later by margin than it is to be expected. The line is the one it would wait in, nil if nobody
 // does.
-func (q *Queue) refusedLocked(n *line, r *request, d *Demand, deadline, now time.Duration) (margin time.Duration, _ *Error) {
-	for _, b := range r.buckets {
+func (q *Queue) refusedLocked(n *line, buckets []*bucket, r *request, d *Demand, deadline, now time.Duration) (margin time.Duration, _ *Error) {
+	for _, b := range buckets {
 		if b.shutUntil > now {
 			return 0, q.refusal(ErrDeadline, b, 0, b.saidUntil)
 		}
@@ -199,7 +199,7 @@ func (q *Queue) refusedLocked(n *line, r *request, d *Demand, deadline, now time
 	if last == never && !full {
 		return never, nil
 	}
-	by, t := q.behindLocked(r, d.Place, now)
+	by, t := q.behindLocked(buckets, r, d.Place, now)
 	t = max(t, since) // those ahead leave meanwhile
 	switch {
 	case full:
@@ -216,12 +216,12 @@ func (q *Queue) refusedLocked(n *line, r *request, d *Demand, deadline, now time
 
 // behindLocked returns when a request could leave after those who are ahead of it in its lane, and
 // which bucket has it wait so long.
-func (q *Queue) behindLocked(r *request, place Place, now time.Duration) (*bucket, time.Duration) {
+func (q *Queue) behindLocked(buckets []*bucket, r *request, place Place, now time.Duration) (*bucket, time.Duration) {
 	l := r.lane
 	if l == nil || l.parkedAt == nil {
-		return q.earliestLocked(r.buckets, 0, r.cost, now)
+		return q.earliestLocked(buckets, 0, r.cost, now)
 	}
-	by, t := q.earliestLocked(r.buckets, l.ahead(place), r.cost, q.dueLocked(l.parkedAt, now))
+	by, t := q.earliestLocked(buckets, l.ahead(place), r.cost, q.dueLocked(l.parkedAt, now))
 	return by, max(t, now)
 }
 
@@ -238,33 +238,33 @@ func (q *Queue) earliestLocked(buckets []*bucket, ahead, cost int64, since time.
 }
 
 // demandedLocked returns what a demand asks for, with its buckets in the memory of few if they fit.
-func (q *Queue) demandedLocked(few []*bucket, d *Demand, now time.Duration) (r request, _ error) {
+func (q *Queue) demandedLocked(few []*bucket, d *Demand, now time.Duration) (_ []*bucket, r request, _ error) {
 	cost := cmp.Or(d.Cost, 1)
 	if cost < 1 || cost > MaxCost {
-		return r, invalidCost(d)
+		return nil, r, invalidCost(d)
 	}
 	level, err := levelOf(d.Priority)
 	if err != nil {
-		return r, err
+		return nil, r, err
 	}
 	if len(d.Keys) == 0 {
 		few = append(few, q.bucketLocked(Key{Rule: q.own}, now))
 	}
 	for i, k := range d.Keys {
 		if k.Rule == nil || k.Rule.q != q {
-			return r, invalidKey(i, "isn't of a rule of this queue")
+			return nil, r, invalidKey(i, "isn't of a rule of this queue")
 		}
 		b := q.bucketLocked(k, now)
 		if slices.Contains(few, b) {
-			return r, invalidKey(i, "is there twice")
+			return nil, r, invalidKey(i, "is there twice")
 		}
 		few = append(few, b)
 	}
-	r = request{buckets: few, key: laneKey{level, d.Flow}, place: cmp.Or(d.Place, q.places+1), cost: int64(cost)}
+	r = request{key: laneKey{level, d.Flow}, place: cmp.Or(d.Place, q.places+1), cost: int64(cost)}
 	if q.waiting > 0 {
 		r.lane = q.findLine(few).find(r.key)
 	}
-	return r, nil
+	return few, r, nil
 }
 
 // Errors are made in functions of their own, to keep their variables off the stack of everybody else.

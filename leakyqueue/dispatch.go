@@ -16,16 +16,16 @@ import (
 // blockedLocked says which bucket keeps a request from leaving at now, and until when: never if that
 // isn't a matter of time. If none does, the departure is to be charged at the moment returned: when it
 // could have been, since then. In order: those who go first at a bucket keep it from leaving, too.
-func (q *Queue) blockedLocked(r *request, inOrder bool, since, now time.Duration) (*bucket, time.Duration) {
+func (q *Queue) blockedLocked(buckets []*bucket, r *request, inOrder bool, since, now time.Duration) (*bucket, time.Duration) {
 	if r.lane != nil && r.lane.parkedAt != nil && r.lane.head().place < r.place {
 		return r.lane.parkedAt, never
 	}
-	for _, b := range r.buckets {
+	for i, b := range buckets {
 		if b.full() {
 			return b, never
 		}
 		if inOrder && b.parked.n > 0 {
-			if front := b.parked.front(); b.goesBefore(front, r) {
+			if front := b.parked.front(); b.goesBefore(front, r, i) {
 				return b, never
 			}
 		}
@@ -35,7 +35,7 @@ func (q *Queue) blockedLocked(r *request, inOrder bool, since, now time.Duration
 	}
 	var by *bucket
 	t := since
-	for _, b := range r.buckets {
+	for _, b := range buckets {
 		from := max(t, b.pausedUntil)
 		if b.slots == 0 && b.claimed(r.place, now) {
 			from = max(from, b.claimedUntil)
@@ -67,9 +67,9 @@ func (q *Queue) dispatchLocked(b *bucket, now time.Duration) {
 		}
 		w := l.head()
 		r := w.request()
-		by, t := q.blockedLocked(&r, true, max(w.joined, due), now)
+		by, t := q.blockedLocked(l.line.buckets, &r, true, max(w.joined, due), now)
 		if by != nil && by != b && !q.mayMove(l) {
-			by, t = q.blockedLocked(&r, false, max(w.joined, due), now)
+			by, t = q.blockedLocked(l.line.buckets, &r, false, max(w.joined, due), now)
 		}
 		switch {
 		case t != never && q.late(w, t, now):
@@ -162,7 +162,7 @@ func (q *Queue) wakeLocked(b *bucket, t time.Duration) {
 // departLocked lets w leave, and charges its buckets at t.
 func (q *Queue) departLocked(w *waiter, t, now time.Duration) {
 	r := w.request()
-	q.chargeLocked(&r, t, now)
+	q.chargeLocked(w.lane.line.buckets, &r, t, now)
 	q.removeLocked(w)
 	q.issueLocked(w.ticket, w.lane.line.buckets, w.place, now)
 	w.lane.passed = 0
@@ -170,8 +170,8 @@ func (q *Queue) departLocked(w *waiter, t, now time.Duration) {
 	q.endLocked(w, departed)
 }
 
-func (q *Queue) chargeLocked(r *request, t, now time.Duration) {
-	for i, b := range r.buckets {
+func (q *Queue) chargeLocked(buckets []*bucket, r *request, t, now time.Duration) {
+	for i, b := range buckets {
 		b.state.Charge(t, r.cost)
 		b.departs(r, i)
 		b.counts.Departed++
@@ -190,7 +190,7 @@ func (q *Queue) joinLocked(w *waiter, now time.Duration) {
 	q.insertLocked(w)
 	if l.parkedAt == nil {
 		r := w.request()
-		by, t := q.blockedLocked(&r, true, max(w.joined, now-q.cfg.Slack), now)
+		by, t := q.blockedLocked(l.line.buckets, &r, true, max(w.joined, now-q.cfg.Slack), now)
 		switch {
 		case t != never && q.late(w, t, now):
 			q.refuseLocked(w, tooLate, by, t, now)

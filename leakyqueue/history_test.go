@@ -163,7 +163,7 @@ func (q *Queue) idle() error {
 			}
 			w := l.head()
 			r := w.request()
-			by, t := q.blockedLocked(&r, true, now, now)
+			by, t := q.blockedLocked(l.line.buckets, &r, true, now, now)
 			if by == nil {
 				return fmt.Errorf("place %d could leave at %v, and waits at %s", w.place, now, l.parkedAt.key)
 			}
@@ -171,7 +171,7 @@ func (q *Queue) idle() error {
 				if by == nil || t == never {
 					break
 				}
-				by, t = q.blockedLocked(&r, true, t, t)
+				by, t = q.blockedLocked(l.line.buckets, &r, true, t, t)
 			}
 			if at := l.parkedAt; at.parked.front() == l && !at.full() && (at.wake > t || at.wake < now || q.armed > at.wake) {
 				return fmt.Errorf("place %d could leave at %v; %s wakes at %v, the timer at %v", w.place, t, at.key, at.wake, q.armed)

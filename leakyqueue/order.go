@@ -1,9 +1,6 @@
 package leakyqueue
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // Who goes first at a bucket is decided in three steps: the higher priority; among those of one
 // priority the flow that has had less; and within a flow who came first.
@@ -53,15 +50,14 @@ func (l level) high() bool { return l <= highLevel }
 
 // request is what decides on a departure: of a head, or of somebody who has just come.
 type request struct {
-	buckets []*bucket
-	key     laneKey
-	lane    *lane // nil: nobody else of the same key waits for the same buckets
-	place   Place
-	cost    int64
+	key   laneKey
+	lane  *lane // nil: nobody else of the same key waits for the same buckets
+	place Place
+	cost  int64
 }
 
 func (w *waiter) request() request {
-	return request{buckets: w.lane.line.buckets, key: w.lane.key, lane: w.lane, place: w.place, cost: int64(w.cost)}
+	return request{key: w.lane.key, lane: w.lane, place: w.place, cost: int64(w.cost)}
 }
 
 // parked are the lanes whose head a bucket keeps from leaving.
@@ -126,27 +122,28 @@ func (p *parked) departed(l level) {
 	}
 }
 
-// goesBefore reports whether front, who is parked at b, has its turn before r.
-func (b *bucket) goesBefore(front *lane, r *request) bool {
+// goesBefore reports whether front, who is parked at b, has its turn before r, for whom b is the i-th
+// of its buckets.
+func (b *bucket) goesBefore(front *lane, r *request, i int) bool {
 	if front == r.lane {
 		return false
 	}
 	if front.key.level != r.key.level {
 		return front.key.level < r.key.level || b.parked.owed[front.key.level] >= turnEvery
 	}
-	if tag := b.tagOf(r); tag != front.tag {
+	if tag := b.tagOf(r, i); tag != front.tag {
 		return int64(front.tag-tag) < 0
 	}
 	return front.head().place < r.place
 }
 
 // tagOf is what the order at b makes of r's flow.
-func (b *bucket) tagOf(r *request) uint64 {
+func (b *bucket) tagOf(r *request, i int) uint64 {
 	virtual := b.shares.virtual[r.key.level]
 	if r.lane == nil {
 		return virtual
 	}
-	return later(virtual, r.lane.shares[slices.Index(r.buckets, b)].served)
+	return later(virtual, r.lane.shares[i].served)
 }
 
 // refix puts l, which is parked at b, where it belongs after its head or its share has changed.
@@ -176,7 +173,7 @@ func (p *parked) firstPlace() Place {
 	return 0
 }
 
-// departs notes a departure of r from b, for the order of the others.
+// departs notes a departure of r from b, the i-th of its buckets, for the order of the others.
 func (b *bucket) departs(r *request, i int) {
 	if r.lane != nil {
 		b.shares.serve(r.lane.shares[i], r.key.level, r.cost, r.lane.weight)
