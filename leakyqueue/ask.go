@@ -16,6 +16,6 @@ func (q *Queue) Earliest(d Demand) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	_, t := q.behindLocked(buckets, &r, d.Place, now)
+	_, t := q.behindLocked(buckets, &r, d.Place, nil, now)
 	return q.epoch.Add(max(t, now+d.delay())), nil
 }

@@ -41,6 +41,9 @@ func (q *Queue) Close(ctx context.Context) error {
 				q.refuseLocked(w, closed, l.parkedAt, never, now)
 			}
 		}
+		for n.outside.n > 0 {
+			q.refuseLocked(n.outside.front, closed, nil, never, now)
+		}
 	}
 	for len(q.delayed) > 0 {
 		q.refuseLocked(q.delayed[0].waiter, closed, nil, never, now)

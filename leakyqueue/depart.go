@@ -146,21 +146,17 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Place
 // enqueueLocked puts a request that can't leave now into the queue, or says why it may not wait.
 func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, r *request, d *Demand, t *Ticket, w *waiter, now time.Duration) (*waiter, *Error) {
 	deadline := deadlineOf(ctx, now)
-	line := q.findLine(buckets)
-	margin, err := q.refusedLocked(line, buckets, r, d, deadline, now)
+	margin, victim, err := q.refusedLocked(buckets, r, d, deadline, now)
 	if err != nil {
 		for _, b := range buckets {
 			b.counts.Refused++
 		}
 		return nil, err
 	}
-	l := r.lane
-	if l == nil {
-		if line == nil {
-			line = q.newLine(buckets)
-		}
-		l = q.newLane(line, r.key)
+	if victim != nil {
+		q.crowdOutLocked(victim, now)
 	}
+	l := q.laneFor(buckets, r.key)
 	for _, b := range buckets {
 		if b.waiting == 0 {
 			b.inTimeUntil = never
@@ -173,55 +169,65 @@ func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, r *request
 		w = newWaiter()
 	}
 	w.lane, w.place, w.ticket, w.joined, w.deadline, w.cost = l, d.Place, t, now, deadline, int32(r.cost)
-	if d.Delay > 0 {
+	switch {
+	case d.Delay > 0:
 		w.state = delayed
 		w.joined += d.delay()
 		l.delayed++
 		q.delayed.push(delayedWaiter{w})
-	} else {
+	case d.Place == 0 && q.cfg.Overflow == Block && q.fullLocked(l.line):
+		q.leaveOutside(w)
+	default:
 		q.joinLocked(w, now)
 	}
 	return w, nil
 }
 
-// refusedLocked says why a request that can't leave now may not wait either; nil: it may, and its turn
-// may be later by margin than it is to be expected. The line is the one it would wait in, nil if nobody
-// does.
-func (q *Queue) refusedLocked(n *line, buckets []*bucket, r *request, d *Demand, deadline, now time.Duration) (margin time.Duration, _ *Error) {
+// refusedLocked says why a request that can't leave now may not wait either; nil: it may, if the victim,
+// unless that is nil, gives way, and its turn may be later by margin than it is to be expected.
+func (q *Queue) refusedLocked(buckets []*bucket, r *request, d *Demand, deadline, now time.Duration) (margin time.Duration, victim *waiter, _ *Error) {
 	for _, b := range buckets {
 		if b.shutUntil > now {
-			return 0, q.refusal(ErrDeadline, b, 0, b.saidUntil)
+			return 0, nil, q.refusal(ErrDeadline, b, 0, b.saidUntil)
 		}
 	}
-	full := n != nil && d.Place == 0 && q.cfg.MaxWaiting > 0 && n.waiting >= q.cfg.MaxWaiting
+	full := false
+	if n := q.findLine(buckets); n != nil && d.Place == 0 && q.cfg.Overflow != Block && q.fullLocked(n) {
+		victim = q.givesWay(n, r.key.level)
+		full = victim == nil
+	}
 	since := now + d.delay()
 	last := min(deadline, q.maxWaitAfter(since))
 	if last == never && !full {
-		return never, nil
+		return never, victim, nil
 	}
-	by, t := q.behindLocked(buckets, r, d.Place, now)
+	by, t := q.behindLocked(buckets, r, d.Place, victim, now)
 	t = max(t, since) // those ahead leave meanwhile
 	switch {
 	case full:
-		return 0, q.refusal(ErrQueueFull, by, 0, t)
+		return 0, nil, q.refusal(ErrQueueFull, by, 0, t)
 	case t >= deadline:
 		err := q.refusal(ErrDeadline, by, 0, t)
 		err.Cause = context.DeadlineExceeded
-		return 0, err
+		return 0, nil, err
 	case t > last:
-		return 0, q.refusal(ErrDeadline, by, 0, t)
+		return 0, nil, q.refusal(ErrDeadline, by, 0, t)
 	}
-	return last - t, nil
+	return last - t, victim, nil
 }
 
-// behindLocked returns when a request could leave after those who are ahead of it in its lane, and
-// which bucket has it wait so long.
-func (q *Queue) behindLocked(buckets []*bucket, r *request, place Place, now time.Duration) (*bucket, time.Duration) {
+// behindLocked returns when a request could leave after those who are ahead of it in its lane, but for
+// without, and which bucket has it wait so long.
+func (q *Queue) behindLocked(buckets []*bucket, r *request, place Place, without *waiter, now time.Duration) (*bucket, time.Duration) {
 	l := r.lane
 	if l == nil || l.parkedAt == nil {
 		return q.earliestLocked(buckets, 0, r.cost, now)
 	}
-	by, t := q.earliestLocked(buckets, l.ahead(place), r.cost, q.dueLocked(l.parkedAt, now))
+	ahead := l.ahead(place)
+	if without != nil && without.lane == l {
+		ahead -= int64(without.cost)
+	}
+	by, t := q.earliestLocked(buckets, ahead, r.cost, q.dueLocked(l.parkedAt, now))
 	return by, max(t, now)
 }
 

@@ -182,12 +182,22 @@ func (q *Queue) chargeLocked(buckets []*bucket, r *request, t, now time.Duration
 // joinLocked has w wait for its turn, which may have come.
 func (q *Queue) joinLocked(w *waiter, now time.Duration) {
 	l := w.lane
-	if w.state == delayed { // others may have come before it meanwhile: its turn is to be looked at anew
+	if w.state != waiting { // others may have come before it meanwhile: its turn is to be looked at anew
 		for _, b := range l.line.buckets {
 			b.expect(0, now)
 		}
 	}
 	q.insertLocked(w)
+	for _, b := range l.line.buckets {
+		if b.shutUntil > now {
+			at := l.parkedAt
+			q.refuseLocked(w, tooLate, b, b.saidUntil, now)
+			if at != nil {
+				q.dispatchLocked(at, now)
+			}
+			return
+		}
+	}
 	if l.parkedAt == nil {
 		r := w.request()
 		by, t := q.blockedLocked(l.line.buckets, &r, true, max(w.joined, now-q.cfg.Slack), now)
@@ -261,6 +271,7 @@ func (q *Queue) scheduleLocked(now time.Duration) {
 // unlock sets the timer, gives up q.mu, and only then wakes those whose wait has ended, so that none
 // of them runs into the lock.
 func (q *Queue) unlock(now time.Duration) {
+	q.letInLocked(now)
 	q.scheduleLocked(now)
 	q.round++
 	if q.closing && !q.closed && q.waiting == 0 && q.out.n == 0 {

@@ -61,8 +61,11 @@ func (q *Queue) refusal(reason error, b *bucket, queued, earliest time.Duration)
 // refusedWaiter is the Error of a waiter that was refused.
 func (q *Queue) refusedWaiter(w *waiter, queued time.Duration) *Error {
 	reason := ErrDeadline
-	if w.why == closed {
+	switch w.why {
+	case closed:
 		reason = ErrClosed
+	case crowdedOut:
+		reason = ErrQueueFull
 	}
 	err := q.refusal(reason, w.blamed(), queued, w.deadline)
 	if w.why == pastDeadline {

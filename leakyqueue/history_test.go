@@ -33,6 +33,9 @@ func anyHistory(t *testing.T, r *rand.Rand) error {
 	cfg := Config{MaxPause: 3 * time.Second, MaxWaiting: 30, Weights: map[string]int{"b": 3}}
 	orders := r.IntN(2) == 0
 	if r.IntN(2) == 0 {
+		cfg.MaxWaiting, cfg.Overflow = 1+r.IntN(5), Overflow(r.IntN(int(Block)+1))
+	}
+	if r.IntN(2) == 0 {
 		cfg.MaxWait = 4 * time.Second
 	}
 	if r.IntN(2) == 0 {
@@ -193,12 +196,29 @@ func (q *Queue) check() error {
 		}
 	}
 	lanes := map[*lane]bool{}
+	lines := map[*line]bool{}
 	for b := q.buckets.front; b != nil; b = b.inUse.after {
 		for _, l := range q.lanesOf(b) {
 			lanes[l] = true
 		}
 	}
 	for l := range lanes {
+		if !lines[l.line] {
+			lines[l.line] = true
+			total += l.line.outside.n
+			for w := l.line.outside.front; w != nil; w = w.order.after {
+				for _, b := range l.line.buckets {
+					waiting[b]++
+				}
+			}
+			inside := 0
+			for _, l := range l.line.lanes() {
+				inside += l.waiting()
+			}
+			if inside != l.line.waiting || l.line.outside.n > 0 && inside < q.cfg.MaxWaiting {
+				return fmt.Errorf("%d wait in a line and %d outside; the count is %d", inside, l.line.outside.n, l.line.waiting)
+			}
+		}
 		if l.waiting() == 0 && l.delayed == 0 {
 			return errors.New("an empty lane is kept")
 		}

@@ -33,6 +33,7 @@ type waiterState uint8
 const (
 	waiting waiterState = iota
 	delayed
+	outside // with Block
 	departed
 	refused
 	cancelled
@@ -44,6 +45,7 @@ type reason uint8
 const (
 	tooLate      reason = iota // by MaxWait or MaxPause
 	pastDeadline               // of its context
+	crowdedOut                 // for a newcomer
 	closed
 )
 
@@ -108,7 +110,7 @@ type lane struct {
 	fresh list[waiter]
 
 	cost    int64 // of all in again and fresh
-	delayed int   // on their way, in Queue.delayed
+	delayed int   // on their way, in Queue.delayed or line.outside
 
 	parkedAt    *bucket // the bucket that keeps the head from leaving; nil: nobody waits
 	parkedIndex int32
@@ -195,10 +197,14 @@ func (q *Queue) insertLocked(w *waiter) {
 func (q *Queue) removeLocked(w *waiter) {
 	l := w.lane
 	w.held = uint8(1 + slices.Index(l.line.buckets, l.parkedAt))
-	if w.state == delayed {
+	switch w.state {
+	case delayed:
 		q.delayed.remove(delayedWaiter{w})
 		l.delayed--
-	} else {
+	case outside:
+		l.line.outside.remove(w)
+		l.delayed--
+	default:
 		if i := int(w.at); i < len(l.again) && l.again[i] == w {
 			l.again.remove(w)
 		} else {
@@ -206,6 +212,7 @@ func (q *Queue) removeLocked(w *waiter) {
 		}
 		l.cost -= int64(w.cost)
 		l.line.waiting--
+		q.hasRoom(l.line)
 	}
 	for _, b := range l.line.buckets {
 		b.waiting--

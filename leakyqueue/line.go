@@ -12,7 +12,8 @@ type line struct {
 	buckets []*bucket
 	plain   *lane // of normal priority and no flow, which most are
 	others  map[laneKey]*lane
-	waiting int // in its lanes, the delayed apart
+	waiting int          // in its lanes, the delayed apart
+	outside list[waiter] // with Block, who is to come in when there is room
 }
 
 // find returns the lane of a key; nil: nobody of that key waits.
@@ -63,7 +64,7 @@ func (q *Queue) findJoint(buckets []*bucket) *line {
 
 //go:noinline
 func (q *Queue) newLine(buckets []*bucket) *line {
-	n := &line{buckets: slices.Clone(buckets)}
+	n := &line{buckets: slices.Clone(buckets), outside: list[waiter]{linksOf: orderLinks}}
 	if len(buckets) == 1 {
 		buckets[0].alone = n
 		return n
@@ -95,6 +96,18 @@ func (q *Queue) newLane(n *line, key laneKey) *lane {
 	}
 	n.others[key] = l
 	return l
+}
+
+// laneFor returns the lane of a key among those who wait for these buckets, and makes it if need be.
+func (q *Queue) laneFor(buckets []*bucket, key laneKey) *lane {
+	n := q.findLine(buckets)
+	if n == nil {
+		n = q.newLine(buckets)
+	}
+	if l := n.find(key); l != nil {
+		return l
+	}
+	return q.newLane(n, key)
 }
 
 func (q *Queue) dropLaneLocked(l *lane) {

@@ -38,11 +38,14 @@ const (
 
 // Config sets a queue's bounds. The zero Config is usable.
 type Config struct {
-	// MaxWaiting is how many requests may wait for the same buckets; one more is refused with
-	// ErrQueueFull. A retry, which has a Place, is let in nevertheless: it was in already.
+	// MaxWaiting is how many requests may wait for the same buckets; what becomes of one more is for
+	// Overflow to say. A retry, which has a Place, is let in nevertheless: it was in already.
 	//
 	// Negative: any number. Defaults to DefaultMaxWaiting.
 	MaxWaiting int
+
+	// Overflow says who gives way when MaxWaiting is reached. Defaults to RefuseNewcomer.
+	Overflow Overflow
 
 	// MaxWait is the longest that a request may wait for its turn. One whose turn would come later
 	// is refused with ErrDeadline, at once where that can be known.
@@ -88,6 +91,9 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		*f.value = min(*f.value, longest)
 	}
+	if c.Overflow > Block {
+		return c, fmt.Errorf("leakyqueue: %w: Overflow is %d, want 0 to %d", ErrInvalid, c.Overflow, Block)
+	}
 	for flow, w := range c.Weights {
 		if w < 1 || w > MaxWeight {
 			return c, fmt.Errorf("leakyqueue: %w: Weights[%q] is %d, want 1 to %d", ErrInvalid, flow, w, MaxWeight)
@@ -121,6 +127,7 @@ type Queue struct {
 	arrivals arrivals            // who waits, and since when; empty without MaxWait
 	out      list[Ticket]        // those that hold a slot, in the order of departure
 	woken    list[waiter]        // to be woken when mu is given up
+	roomy    []*line             // may have room for those outside
 	waiting  int                 // in lanes or delayed
 	round    uint64              // how often the lock was given up
 	places   Place               // the last one given
