@@ -343,7 +343,7 @@ func (q *Queue) cancelLocked(w *waiter, now time.Duration) {
 		if headed && !(l.leads(at) && l.head().cost == w.cost) {
 			q.dispatchLocked(at, now)
 		}
-		q.unclaimLocked(w, now)
+		q.unclaimLocked(w)
 		return
 	}
 	w.state = cancelled

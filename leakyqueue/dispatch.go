@@ -103,12 +103,12 @@ func (q *Queue) passOverLocked(l *lane, t, now time.Duration) {
 	}
 }
 
-// unclaimLocked gives up what w has claimed.
-func (q *Queue) unclaimLocked(w *waiter, now time.Duration) {
+// unclaimLocked gives up what w has claimed: its wait has ended.
+func (q *Queue) unclaimLocked(w *waiter) {
 	for _, b := range w.lane.buckets {
 		if b.claimedBy == w.place {
 			b.claimedBy = 0
-			q.dispatchLocked(b, now)
+			q.unclaimed = append(q.unclaimed, b)
 		}
 	}
 }
@@ -242,9 +242,15 @@ func (q *Queue) scheduleLocked(now time.Duration) {
 	}
 }
 
-// unlock sets the timer, gives up q.mu, and only then wakes those whose wait has ended, so that none
-// of them runs into the lock.
+// unlock lets those leave who waited for a claim to end, sets the timer, gives up q.mu, and only then
+// wakes those whose wait has ended, so that none of them runs into the lock.
 func (q *Queue) unlock(now time.Duration) {
+	for len(q.unclaimed) > 0 {
+		last := len(q.unclaimed) - 1
+		b := q.unclaimed[last]
+		q.unclaimed = q.unclaimed[:last]
+		q.dispatchLocked(b, now)
+	}
 	q.scheduleLocked(now)
 	if q.closing && !q.closed && q.waiting == 0 && q.out.n == 0 {
 		q.closed = true

@@ -288,6 +288,7 @@ func (q *Queue) refuseLocked(w *waiter, why reason, by *bucket, earliest, now ti
 
 // endLocked tells w what became of it, when the lock is given up.
 func (q *Queue) endLocked(w *waiter, state waiterState) {
+	q.unclaimLocked(w)
 	w.state = state
 	q.woken.push(w)
 }
