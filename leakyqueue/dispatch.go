@@ -151,7 +151,6 @@ func (q *Queue) departLocked(w *waiter, t, now time.Duration) {
 	q.removeLocked(w)
 	q.chargeLocked(w.lane.buckets, int64(w.cost), t, now)
 	q.issueLocked(w.ticket, w.lane.buckets, w.place, now)
-	w.lane.passed = 0
 	w.deadline = t
 	q.endLocked(w, departed)
 }

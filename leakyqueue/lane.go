@@ -237,6 +237,9 @@ func (q *Queue) insertLocked(w *waiter) {
 // head may be another.
 func (q *Queue) removeLocked(w *waiter) {
 	l := w.lane
+	if l.heads(w) {
+		l.passed = 0
+	}
 	w.held = uint8(1 + slices.Index(l.buckets, l.parkedAt))
 	if w.state == delayed {
 		q.delayed.remove(delayedWaiter{w})
