@@ -521,6 +521,66 @@ func TestResponsesAreLeftAsTheyAre(t *testing.T) {
 	})
 }
 
+// A response that Base returns with an error, against its contract, is closed.
+func TestResponseWithAnErrorIsClosed(t *testing.T) {
+	body := &closeRecorder{Reader: strings.NewReader("refused")}
+	tr := newTransport(t, outflow.Config{Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 503, Body: body, Request: req}, errBroken
+	}), Retry: outflow.Retry{MaxAttempts: 1}})
+	if e := roundTrip(tr, newRequest(t.Context(), t, "GET", "http://api.test", nil)); e.resp != nil || !errors.Is(e.err, errBroken) {
+		t.Errorf("ended with %+v", e)
+	}
+	if body.closed != 1 {
+		t.Errorf("the body was closed %d times", body.closed)
+	}
+}
+
+// A refusal that is known to be longer than what a connection is worth isn't read.
+func TestLongRefusalIsNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		statuses := []int{503, 200}
+		long := strings.NewReader(patternOf(1 << 20))
+		tr := newTransport(t, outflow.Config{Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+			resp := &http.Response{StatusCode: statuses[0], Body: io.NopCloser(long), ContentLength: long.Size(), Request: req}
+			statuses = statuses[1:]
+			if resp.StatusCode == 200 {
+				resp.Body, resp.ContentLength = http.NoBody, 0
+			}
+			return resp, nil
+		})})
+		if status, _, err := get(t.Context(), tr, "http://api.test"); status != 200 || err != nil {
+			t.Error(status, err)
+		}
+		if read := long.Size() - int64(long.Len()); read != 0 {
+			t.Errorf("%d bytes of the refusal were read", read)
+		}
+	})
+}
+
+// A body that panics when it is given up for a retry takes neither a slot nor a turn with it.
+func TestPanicOfABodyLeavesNothingInTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTransport(t, outflow.Config{
+			Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: 503, Body: panickingBody{}, ContentLength: -1, Request: req}, nil
+			}),
+			Limits: []limit.Limit{limit.Concurrent(1)},
+		})
+		if e := roundTrip(tr, newRequest(t.Context(), t, "GET", "http://api.test", nil)); !panicked(e) {
+			t.Errorf("ended with %+v", e)
+		}
+		time.Sleep(10 * time.Second) // the retry would have left
+		if s := host(t, tr); s.Waiting != 0 || s.InFlight != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+type panickingBody struct{}
+
+func (panickingBody) Read([]byte) (int, error) { panic(errBroken) }
+func (panickingBody) Close() error             { return nil }
+
 // Base may be a stub that leaves out the Body, which http.Client tolerates.
 func TestResponsesWithoutBodyAreTolerated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

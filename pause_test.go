@@ -471,6 +471,8 @@ func TestWhichAnswersPauseOthers(t *testing.T) {
 		{429, []string{"Retry-After", "3"}, 3 * time.Second},
 		{429, []string{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "4"}, 4 * time.Second},
 		{429, []string{"Retry-After", "3", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "40"}, 3 * time.Second},
+		// Of several quotas the exhausted ones count, and of those the last to be renewed.
+		{429, []string{"RateLimit", `"a";r=0;t=3, "b";r=0;t=5, "c";r=0;t=4, "d";r=9;t=60`}, 5 * time.Second},
 		{403, []string{"Retry-After", "3"}, 3 * time.Second},
 		{503, []string{"Retry-After", "3"}, 3 * time.Second},
 		{529, []string{"Retry-After", "3"}, 3 * time.Second},
@@ -511,6 +513,56 @@ func TestWhichAnswersPauseOthers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where several rules match, a refusal pauses the last of them: the others' requests go on.
+func TestARefusalPausesTheNarrowestBucket(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
+		up := refuseOnce(429, "Retry-After", "3")
+		srv := serve(up)
+		tr := newTransport(t, outflow.Config{
+			Base:   srv.Transport,
+			Limits: []limit.Limit{limit.PerSecond(1e6)},
+			Rules:  []outflow.Rule{{Match: "/"}, {Match: "/files/"}},
+			Retry:  outflow.Retry{MaxAttempts: 1},
+		})
+		if status, _, err := get(t.Context(), tr, srv.URL+"/files/"); err != nil || status != 429 {
+			t.Fatal(status, err)
+		}
+		time.Sleep(time.Millisecond) // the rate
+		start := time.Now()
+		for _, path := range []string{"/other", "/files/"} {
+			if status, _, err := get(t.Context(), tr, srv.URL+path); err != nil || status != 200 {
+				t.Fatal(status, err)
+			}
+		}
+		if d := up.Arrivals().Since(start); d[1] != 0 || d[2] < 2*time.Second {
+			t.Errorf("others left after %v, files after %v, want 0s and 3s", d[1], d[2])
+		}
+	})
+}
+
+// Refusals without a hint pause for longer each time, as Backoff has it; and they are counted.
+func TestOurOwnPausesGrow(t *testing.T) {
+	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
+		up := testserver.New().Answering(testserver.Reply(429, ""))
+		srv := serve(up)
+		tr := newTransport(t, outflow.Config{Base: srv.Transport, Retry: outflow.Retry{
+			MaxAttempts: 4, Backoff: backoff.Policy{Base: time.Second, Cap: time.Minute},
+		}})
+		if status, _, err := get(t.Context(), tr, srv.URL); err != nil || status != 429 {
+			t.Fatal(status, err)
+		}
+		at := up.Arrivals()
+		for i, most := 1, time.Second; i < len(at); i, most = i+1, 2*most {
+			if gap := at[i].At.Sub(at[i-1].At); gap < most/2 || gap > most {
+				t.Errorf("attempt %d came %v after the one before, want %v to %v", i+1, gap, most/2, most)
+			}
+		}
+		if s := tr.Stats(); len(at) != 4 || s.Limited != 4 || s.Overloaded != 0 {
+			t.Errorf("%d attempts, %d counted as limited, %d as overloaded", len(at), s.Limited, s.Overloaded)
+		}
+	})
 }
 
 // Trap 24: the herd at the end of a pause. What was saved up as burst meanwhile is not to be used.

@@ -425,6 +425,23 @@ func TestEarliestIsWhenTheRequestThenLeaves(t *testing.T) {
 	})
 }
 
+// However a URL writes its host, it is the same host, with the scheme's own port or without.
+func TestHostsAreTheSameHoweverWritten(t *testing.T) {
+	for _, hosts := range [][2]string{
+		{"http://api.test/", "http://API.Test:80/"}, {"https://api.test/", "https://Api.test:443/"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tr := newTransport(t, outflow.Config{Base: stub{}, Limits: []limit.Limit{limit.PerSecond(1)}})
+			if _, _, err := get(t.Context(), tr, hosts[0]); err != nil {
+				t.Fatal(err)
+			}
+			if d := time.Until(tr.Earliest(newRequest(t.Context(), t, "GET", hosts[1], nil))); d != time.Second {
+				t.Errorf("after one to %s one to %s may leave in %v, want 1s", hosts[0], hosts[1], d)
+			}
+		})
+	}
+}
+
 // Trap 30: the clean-up drops a bucket in use (disgo), or nothing cleans up at all.
 func TestIdleBucketsAreDroppedAndThoseInUseAreNot(t *testing.T) {
 	overEachProtocol(t, func(t *testing.T, serve serveFunc) {

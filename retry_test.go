@@ -35,10 +35,16 @@ var pipes = map[string]func(*testserver.Upstream, testserver.TB) *testserver.Ser
 // first attempt only, so a repeated one succeeds.
 func TestWhatIsRepeated(t *testing.T) {
 	const (
-		cut    = "cut"    // the upstream has the request, and the connection is gone
-		noDial = "nodial" // there never was a connection
+		cut     = "cut"     // the upstream has the request, and the connection is gone
+		noDial  = "nodial"  // there never was a connection
+		noProxy = "noproxy" // nor one to the proxy
+		noRead  = "noread"  // there was one, and something may have been sent
 	)
-	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	refused := map[string]error{
+		noDial:  &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED},
+		noProxy: &net.OpError{Op: "proxyconnect", Net: "tcp", Err: syscall.ECONNREFUSED},
+		noRead:  &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET},
+	}
 	for _, tt := range []struct {
 		method  string
 		header  string
@@ -63,6 +69,8 @@ func TestWhatIsRepeated(t *testing.T) {
 		{"PATCH", "", "", noDial, true},
 		{"GET", "", "", noDial, true},
 		{"POST", "", "stream", noDial, false},
+		{"POST", "", "bytes", noProxy, true},
+		{"POST", "", "bytes", noRead, false},
 
 		{"GET", "", "", "502", true},
 		{"PUT", "", "bytes", "503", true},
@@ -95,12 +103,12 @@ func TestWhatIsRepeated(t *testing.T) {
 					switch tt.failure {
 					case cut:
 						script[0] = testserver.Cut()
-					case noDial:
+					case noDial, noProxy, noRead:
 						script = nil
 					}
 					up := testserver.New(testserver.Script(script...))
 					srv := serve(up, t)
-					if tt.failure == noDial {
+					if refused := refused[tt.failure]; refused != nil {
 						dial, dialled := srv.Transport.DialContext, false
 						srv.Transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 							if !dialled {
@@ -261,8 +269,12 @@ func TestTriesRunOutAndTheLastAnswerComesBackWhole(t *testing.T) {
 					if err != nil || resp.StatusCode != tt.status || resp.Header.Get("X-Answer") != n || string(body) != "answer "+n {
 						t.Errorf("%d %v %q, %v, want answer %s", resp.StatusCode, resp.Header, body, err, n)
 					}
-					if len(up.Arrivals()) != tt.want || tr.Stats().Retries != uint64(tt.want-1) {
-						t.Errorf("%d arrivals, %d retries, want %d attempts", len(up.Arrivals()), tr.Stats().Retries, tt.want)
+					s := tr.Stats()
+					if len(up.Arrivals()) != tt.want || s.Retries != uint64(tt.want-1) {
+						t.Errorf("%d arrivals, %d retries, want %d attempts", len(up.Arrivals()), s.Retries, tt.want)
+					}
+					if n := s.Limited + s.Overloaded; n != uint64(tt.want) && tt.status != 502 || s.Limited > 0 != (tt.status == 429) {
+						t.Errorf("%d answers are counted as limited, %d as overloaded", s.Limited, s.Overloaded)
 					}
 				})
 			})
@@ -362,6 +374,36 @@ func TestAttemptTimeoutStartsAtTheDeparture(t *testing.T) {
 	}
 }
 
+// A request's delays follow from how often it was sent, and from the delay before.
+func TestDelaysGrow(t *testing.T) {
+	for _, tt := range []struct {
+		policy  backoff.Policy
+		longest func(time.Duration) bool // of 9 delays
+	}{
+		{backoff.Policy{Base: time.Second, Cap: 100 * time.Second, Jitter: backoff.None}, func(d time.Duration) bool { return d == 100*time.Second }},
+		{backoff.Policy{Base: time.Second, Cap: time.Hour, Jitter: backoff.Decorrelated}, func(d time.Duration) bool { return d > 3*time.Second }},
+	} {
+		overEachProtocol(t, func(t *testing.T, serve serveFunc) {
+			up := testserver.New().Answering(testserver.Reply(503, "down"))
+			srv := serve(up)
+			tr := newTransport(t, outflow.Config{Base: srv.Transport, Retry: outflow.Retry{MaxAttempts: 10, Backoff: tt.policy}})
+			longest := time.Duration(0)
+			for range 10 { // some of them short, by chance
+				up.Reset()
+				if status, _, err := get(t.Context(), tr, srv.URL); err != nil || status != 503 {
+					t.Fatal(status, err)
+				}
+				for at, i := up.Arrivals(), 1; i < len(at); i++ {
+					longest = max(longest, at[i].At.Sub(at[i-1].At))
+				}
+			}
+			if !tt.longest(longest) {
+				t.Errorf("%+v: the longest delay was %v", tt.policy, longest)
+			}
+		})
+	}
+}
+
 func TestStopOfABackOffEndsTheTries(t *testing.T) {
 	overEachProtocol(t, func(t *testing.T, serve serveFunc) {
 		up := testserver.New(testserver.ScriptFunc(func(_ int, r *http.Request) http.Handler {
@@ -410,6 +452,25 @@ func TestAnEndlessBackOffNeverFires(t *testing.T) {
 			t.Errorf("%d, %v after %d attempts", status, err, len(up.Arrivals()))
 		}
 	})
+}
+
+// Trap 17, where the delays are somebody else's: one of nothing doesn't make the loop run hot.
+func TestABackOffOfNothingIsNotHot(t *testing.T) {
+	for _, d := range []time.Duration{0, -time.Second} {
+		overEachProtocol(t, func(t *testing.T, serve serveFunc) {
+			up := testserver.New().Answering(testserver.Reply(503, "down"))
+			srv := serve(up)
+			tr := newTransport(t, outflow.Config{Base: srv.Transport, Retry: outflow.Retry{
+				NewBackOff: func() cenkalti.BackOff { return cenkalti.NewConstantBackOff(d) },
+			}})
+			if status, _, err := get(t.Context(), tr, srv.URL); err != nil || status != 503 {
+				t.Fatal(status, err)
+			}
+			if at := up.Arrivals(); len(at) != outflow.DefaultMaxAttempts || at.MinGap() < backoff.Floor {
+				t.Errorf("%d attempts, %v apart", len(at), at.MinGap())
+			}
+		})
+	}
 }
 
 func TestPrepareRetrySignsAnew(t *testing.T) {
@@ -482,6 +543,7 @@ func TestBudgetBoundsRetriesInABrownOut(t *testing.T) {
 		{"default", outflow.Budget{}, 503, 100 + 100, 100 + 100 + 10*6},
 		{"no floor", outflow.Budget{MinPerSecond: -1}, 503, 100 + 100 - 1, 100 + 100},
 		{"a tenth", outflow.Budget{Ratio: 0.1, MinPerSecond: -1}, 502, 50 + 50, 50 + 50},
+		{"more than the store holds", outflow.Budget{Ratio: 1, MinPerSecond: -1}, 503, 100 + 500 - 1, 100 + 500},
 		{"next to nothing", outflow.Budget{Ratio: 0.001, MinPerSecond: -1}, 504, 1, 1},
 		{"the floor alone", outflow.Budget{Ratio: 0.001, MinPerSecond: 5}, 503, 5*5 - 1, 1 + 5*6},
 		{"a floor below one", outflow.Budget{Ratio: 0.001, MinPerSecond: 0.5}, 503, 2, 1 + 4},

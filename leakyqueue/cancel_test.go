@@ -58,6 +58,24 @@ func TestCancelAfterGrantGivesTheTurnToTheNext(t *testing.T) {
 	}
 }
 
+// A turn that is given up is refunded once: no more leave for it than would have without it.
+func TestCancelAfterGrantIsRefundedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, Config{}, limit.PerSecond(1).WithBurst(4))
+		enter(t, q, t.Context(), Demand{Cost: 4})
+		a, _ := enter(t, q, t.Context(), Demand{Cost: 2})
+		time.Sleep(2 * time.Second)
+		wantOver(t, a, true, "who has a turn at 2s")
+		for range 2 {
+			a.Cancel()
+		}
+		for i := range 3 {
+			turn, _ := enter(t, q, t.Context(), Demand{})
+			wantOver(t, turn, i < 2, fmt.Sprint("for two units, number ", i))
+		}
+	})
+}
+
 func TestLighterOneGoesWhenTheHeavyHeadIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, Config{}, limit.PerSecond(1).WithBurst(5))

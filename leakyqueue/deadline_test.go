@@ -162,6 +162,21 @@ func TestLateTimerIsNoReasonToRefuse(t *testing.T) {
 	})
 }
 
+// The same with MaxWait: who was due within it leaves.
+func TestLateTimerDoesNotUseUpMaxWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, Config{MaxWait: time.Second}, limit.PerSecond(1))
+		enter(t, q, t.Context(), Demand{})
+		turn, _ := enter(t, q, t.Context(), Demand{})
+		q.takeTimer()
+		time.Sleep(1005 * time.Millisecond)
+		q.fireLate()
+		if _, err := turn.Await(t.Context()); err != nil {
+			t.Errorf("due at 1s, with a timer 5ms late: %v", err)
+		}
+	})
+}
+
 // Where the timer is later than the deadline, the turn isn't taken any more.
 func TestNobodyLeavesAfterItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -244,4 +259,25 @@ func TestArrivalsAreKeptAndForgotten(t *testing.T) {
 		wantOver(t, long, true, "who has waited for MaxWait")
 		ticket.Done()
 	})
+}
+
+// Who comes behind others, or with a delay, and can't make its deadline is told when it comes.
+func TestDeadlineBehindOthersIsToldAtOnce(t *testing.T) {
+	for name, d := range map[string]Demand{"behind": {}, "delayed": {Place: 1, Delay: 2 * time.Second}} {
+		for _, c := range []struct {
+			timeout time.Duration
+			in      bool
+		}{{time.Second, false}, {2 * time.Second, false}, {2*time.Second + 1, true}} {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(t, Config{}, limit.PerSecond(1))
+				enter(t, q, t.Context(), Demand{})
+				enter(t, q, t.Context(), Demand{}) // at 1s
+				ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
+				defer cancel()
+				if _, err := q.Enter(ctx, d, nil); (err == nil) != c.in || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s: with %v for a turn in 2s: %v", name, c.timeout, err)
+				}
+			})
+		}
+	}
 }

@@ -369,7 +369,7 @@ func (q *Queue) cancelLocked(w *waiter, now time.Duration) {
 		if headed && !(l.parkedAt == at && at.parked.front() == l && l.head().cost == w.cost) {
 			q.dispatchLocked(at, now)
 		}
-		q.unclaimLocked(w, now)
+		q.unclaimLocked(w)
 		return
 	}
 	w.state = cancelled

@@ -115,12 +115,12 @@ func (q *Queue) passOverLocked(l *lane, t, now time.Duration) {
 	}
 }
 
-// unclaimLocked gives up what w has claimed.
-func (q *Queue) unclaimLocked(w *waiter, now time.Duration) {
+// unclaimLocked gives up what w has claimed: its wait has ended.
+func (q *Queue) unclaimLocked(w *waiter) {
 	for _, b := range w.lane.line.buckets {
 		if b.claimedBy == w.place {
 			b.claimedBy = 0
-			q.dispatchLocked(b, now)
+			q.unclaimed = append(q.unclaimed, b)
 		}
 	}
 }
@@ -165,7 +165,6 @@ func (q *Queue) departLocked(w *waiter, t, now time.Duration) {
 	q.chargeLocked(w.lane.line.buckets, &r, t, now)
 	q.removeLocked(w)
 	q.issueLocked(w.ticket, w.lane.line.buckets, w.place, now)
-	w.lane.passed = 0
 	w.deadline = t
 	q.endLocked(w, departed)
 }
@@ -268,10 +267,17 @@ func (q *Queue) scheduleLocked(now time.Duration) {
 	}
 }
 
-// unlock sets the timer, gives up q.mu, and only then wakes those whose wait has ended, so that none
-// of them runs into the lock.
+// unlock lets those leave, or in, who waited for a claim to end or for room, sets the timer, gives up q.mu, and only then
+// wakes those whose wait has ended, so that none of them runs into the lock.
 func (q *Queue) unlock(now time.Duration) {
-	q.letInLocked(now)
+	for len(q.unclaimed)+len(q.roomy) > 0 {
+		q.letInLocked(now)
+		if last := len(q.unclaimed) - 1; last >= 0 {
+			b := q.unclaimed[last]
+			q.unclaimed = q.unclaimed[:last]
+			q.dispatchLocked(b, now)
+		}
+	}
 	q.scheduleLocked(now)
 	q.round++
 	if q.closing && !q.closed && q.waiting == 0 && q.out.n == 0 {

@@ -4,12 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/outflow-go/outflow/limit"
 )
+
+func TestZeroConfigHasItsDefaults(t *testing.T) {
+	want := Config{MaxWaiting: DefaultMaxWaiting, MaxPause: DefaultMaxPause, Slack: DefaultSlack}
+	if got := newQueue(t, Config{}).cfg; !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
 
 // Keys that are empty but not nil are none.
 func TestEmptyKeysAreTheQueuesOwn(t *testing.T) {
@@ -80,6 +88,42 @@ func TestBucketInUseIsRemembered(t *testing.T) {
 		}
 		if s := q.Stats(); len(s) != 1 || s[0].Counts.Departed != 60 {
 			t.Errorf("after ten minutes of use: %+v", s)
+		}
+	})
+}
+
+// A bucket stays for as long as it holds somebody, however long that is.
+func TestBucketThatHoldsSomebodyIsRemembered(t *testing.T) {
+	for name, hold := range map[string]func(t *testing.T, q *Queue, k Key){
+		"a slot is out": func(t *testing.T, q *Queue, k Key) { enter(t, q, t.Context(), Demand{Keys: []Key{k}}) },
+		"a retry is on its way": func(t *testing.T, q *Queue, k Key) {
+			enter(t, q, t.Context(), Demand{Keys: []Key{k}, Place: 1, Delay: time.Hour})
+		},
+		"it is paused": func(_ *testing.T, q *Queue, k Key) { _ = q.Pause(time.Now().Add(time.Hour), k) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue(t, Config{MaxPause: 2 * time.Hour})
+			k := Key{Rule: newRule(t, q, "key", limit.Concurrent(1)), Value: "a"}
+			hold(t, q, k)
+			time.Sleep(30 * time.Minute)
+			if n := len(q.Stats()); n != 1 {
+				t.Errorf("%s: %d buckets after half an hour", name, n)
+			}
+		})
+	}
+}
+
+func TestForgottenBucketBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, Config{}, limit.PerSecond(1))
+		for range 2 {
+			if err := q.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if s := q.Stats(); len(s) != 1 || s[0].Counts.Departed != 1 {
+				t.Errorf("%+v, want one bucket that one has left", s)
+			}
+			time.Sleep(5 * time.Minute)
 		}
 	})
 }

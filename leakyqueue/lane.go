@@ -196,6 +196,9 @@ func (q *Queue) insertLocked(w *waiter) {
 // head may be another.
 func (q *Queue) removeLocked(w *waiter) {
 	l := w.lane
+	if l.heads(w) {
+		l.passed = 0
+	}
 	w.held = uint8(1 + slices.Index(l.line.buckets, l.parkedAt))
 	switch w.state {
 	case delayed:
@@ -253,6 +256,7 @@ func (q *Queue) refuseLocked(w *waiter, why reason, by *bucket, earliest, now ti
 
 // endLocked tells w what became of it, when the lock is given up.
 func (q *Queue) endLocked(w *waiter, state waiterState) {
+	q.unclaimLocked(w)
 	w.state = state
 	q.woken.push(w)
 }

@@ -185,4 +185,43 @@ func TestPauseTellsAlwaysWhomItMakesLate(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		lateAfter(t, q, turn, 10*time.Second)
 	})
+	synctest.Test(t, func(t *testing.T) { // a delayed retry, once a pause has looked at it
+		q := newQueue(t, Config{}, limit.PerSecond(1))
+		left, err := q.Depart(t.Context(), Demand{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		turn, _ := enter(t, q, ctx, Demand{Place: left.Place, Delay: 15 * time.Second})
+		if err := q.Pause(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		lateAfter(t, q, turn, 20*time.Second)
+	})
+	synctest.Test(t, func(t *testing.T) { // a pause that is overlong follows one that ends when it would
+		q := newQueue(t, Config{MaxPause: time.Minute}, limit.PerSecond(1))
+		if err := q.Pause(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		turn, _ := enter(t, q, t.Context(), Demand{})
+		lateAfter(t, q, turn, time.Hour)
+	})
+}
+
+// What an error says of an overlong pause is of that one, and not of one that is over.
+func TestErrorTellsOfThePauseThatRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, Config{MaxPause: 30 * time.Second}, limit.PerSecond(1))
+		for _, pause := range []time.Duration{10 * time.Hour, time.Hour} {
+			if err := q.Pause(time.Now().Add(pause)); err != nil {
+				t.Fatal(err)
+			}
+			told, _ := errors.AsType[*Error](q.Wait(t.Context()))
+			if told == nil || time.Until(told.Earliest) != pause {
+				t.Errorf("in a pause of %v: %v", pause, told)
+			}
+			time.Sleep(31 * time.Second)
+		}
+	})
 }

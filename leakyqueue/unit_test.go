@@ -251,9 +251,9 @@ func TestTicketsComeBackOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			tickets = append(tickets, ticket)
+			time.Sleep(time.Second)
 		}
-		time.Sleep(3 * time.Second)
-		if s := q.Stats()[0]; s.InFlight != 2 || s.Held != 3*time.Second {
+		if s := q.Stats()[0]; s.InFlight != 2 || s.Held != 2*time.Second { // of the oldest
 			t.Errorf("stats: %+v", s)
 		}
 		var wg sync.WaitGroup
@@ -409,7 +409,18 @@ func TestCloseGivesUpWithItsContext(t *testing.T) {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
-		for _, d := range []leakyqueue.Demand{{}, {}, {Place: 1, Delay: time.Hour}} {
+		var both []leakyqueue.Key
+		for _, name := range []string{"a", "b"} {
+			rule, err := q.AddRule(name, limit.Per(1, time.Hour))
+			if err != nil {
+				t.Fatal(err)
+			}
+			both = append(both, leakyqueue.Key{Rule: rule})
+		}
+		if _, err := q.Acquire(t.Context(), leakyqueue.Demand{Keys: both}); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range []leakyqueue.Demand{{}, {}, {Place: 1, Delay: time.Hour}, {Keys: both}} {
 			wg.Go(func() {
 				if _, err := q.Acquire(t.Context(), d); !errors.Is(err, leakyqueue.ErrClosed) {
 					t.Errorf("who waited got %v", err)

@@ -48,6 +48,9 @@ func TestDepartures(t *testing.T) {
 		{"a cost above the burst waits for a full bucket and leaves it in debt", []limit.Limit{limit.PerSecond(10).WithBurst(2)}, []step{
 			{0, 0, 5}, {0, 400 * ms, 1}, {0, 600 * ms, 7}, {0, 1200 * ms, 1},
 		}},
+		{"a burst of a rate that doesn't divide the second", []limit.Limit{limit.PerSecond(3).WithBurst(2)}, []step{
+			{0, 0, 1}, {0, 0, 1}, {0, 333_333_334, 1}, {0, 666_666_667, 1},
+		}},
 		{"limits hold jointly", []limit.Limit{limit.PerSecond(10).WithBurst(4), limit.PerSecond(100)}, []step{
 			{0, 0, 1}, {0, 10 * ms, 1}, {0, 20 * ms, 1}, {0, 30 * ms, 1}, {0, 100 * ms, 1},
 		}},
@@ -280,7 +283,8 @@ func TestRefundIsNeverOverProperty(t *testing.T) {
 		}
 		st.Refund(charged, cost)
 		// Each departure is rounded up to a nanosecond, from which the other state goes on.
-		if got, best := st.Earliest(now, 0, 1), without.Earliest(now, 0, 1); got < best-10 {
+		next := rapid.Int64Range(1, 2000).Draw(t, "cost of the next") // a light one wouldn't show what a burst hides
+		if got, best := st.Earliest(now, 0, next), without.Earliest(now, 0, next); got < best-10 {
 			t.Fatalf("after a refund the next leaves at %v, without the charge at %v", got, best)
 		}
 	})
@@ -345,6 +349,23 @@ func TestDebtSaturates(t *testing.T) {
 	}
 	if far := st.Earliest(0, math.MaxInt64, 1); far < last {
 		t.Errorf("behind an endless queue: %v", far)
+	}
+	for _, cost := range []int64{15, 30, 59, 118, 1<<30 - 1} { // 59 times ten years are just above 2⁶⁴ ns
+		st := newState(t, limit.Per(1, limit.MaxSpan))
+		st.Charge(0, cost)
+		if at := st.Earliest(0, 0, 1); at < 14*limit.MaxSpan {
+			t.Errorf("after a cost of %d at 10 years each the next leaves after %v", cost, at)
+		}
+	}
+}
+
+func TestIntervalIsThatOfTheSlowest(t *testing.T) {
+	slow, fast := limit.PerSecond(3), limit.PerSecond(100)
+	for _, limits := range [][]limit.Limit{{slow, fast}, {fast, slow}} {
+		st := newState(t, limits...)
+		if got := st.Interval(); got != 333_333_334 {
+			t.Errorf("%v: %v, want a third of a second, rounded up", limits, got)
+		}
 	}
 }
 
