@@ -9,8 +9,10 @@ import (
 
 // options are what one request's context asks for.
 type options struct {
-	cost  int
-	trace *Trace
+	cost     int
+	priority leakyqueue.Priority
+	flow     string
+	trace    *Trace
 }
 
 type optionsKey struct{}
@@ -31,6 +33,24 @@ func WithCost(ctx context.Context, cost int) context.Context {
 	if o.cost = cost; cost == 0 {
 		o.cost = -1 // 0 is not to be taken for the default
 	}
+	return context.WithValue(ctx, optionsKey{}, &o)
+}
+
+// WithPriority returns a context whose requests go before those of a lower priority, and after those of
+// a higher one: see [leakyqueue.Priority]. A request with a priority out of range fails with
+// leakyqueue.ErrInvalid.
+func WithPriority(ctx context.Context, p leakyqueue.Priority) context.Context {
+	o := optionsOf(ctx)
+	o.priority = p
+	return context.WithValue(ctx, optionsKey{}, &o)
+}
+
+// WithFlow returns a context whose requests take turns with those of other flows, so that a tenant with
+// thousands waiting doesn't delay another's first by more than a round. Requests without a flow, or with
+// "", are one flow for each set of buckets. Queue.Weights has some flows get more than others.
+func WithFlow(ctx context.Context, flow string) context.Context {
+	o := optionsOf(ctx)
+	o.flow = flow
 	return context.WithValue(ctx, optionsKey{}, &o)
 }
 

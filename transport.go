@@ -83,7 +83,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var few [4]leakyqueue.Key
 	keys := t.appendKeys(few[:0], req)
 	opts := optionsOf(req.Context())
-	demand := leakyqueue.Demand{Cost: opts.cost, Keys: keys}
+	demand := leakyqueue.Demand{Cost: opts.cost, Keys: keys, Priority: opts.priority, Flow: opts.flow}
 	tries := t.retry.begin()
 	ours.held = t.hold(keys)
 	turn, err := t.queue.Enter(req.Context(), demand, ours.held.ticketOrNil())

@@ -12,7 +12,7 @@ func (q *Queue) Earliest(d Demand) (time.Time, error) {
 	now := q.now()
 	defer q.unlock(now) // a bucket that is new is to be forgotten some time
 	var few [4]*bucket
-	buckets, r, err := q.demandedLocked(few[:0], &d, now)
+	buckets, r, err := q.demandedLocked(few[:0], &d, new(Ticket), now)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -1,6 +1,7 @@
 package leakyqueue
 
 import (
+	"slices"
 	"time"
 
 	"github.com/outflow-go/outflow/limit"
@@ -28,6 +29,10 @@ func (r *Rule) Slots() int { return r.set.Slots() }
 type Key struct {
 	Rule  *Rule
 	Value string // "" is a key like any other
+
+	// Cost is how much the request takes of this bucket's rates, where that isn't Demand.Cost: tokens of
+	// one rule and a single request of another, say. From 1 to MaxCost; zero: Demand.Cost.
+	Cost int
 }
 
 func (k Key) String() string {
@@ -100,13 +105,13 @@ func (b *bucket) claimed(place Place, now time.Duration) bool {
 // departure is how long the rates take for one departure of those who wait here.
 func (b *bucket) departure() time.Duration {
 	if front := b.parked.front(); front != nil {
-		return b.takes(front.head().cost)
+		return b.takes(front.head().costAt(slices.Index(front.line.buckets, b)))
 	}
 	return b.takes(1)
 }
 
 // takes is how long the rates take for a cost.
-func (b *bucket) takes(cost int32) time.Duration {
+func (b *bucket) takes(cost int64) time.Duration {
 	one := b.state.Interval()
 	if one > longest/time.Duration(cost) {
 		return longest

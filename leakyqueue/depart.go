@@ -110,7 +110,7 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Place
 	q.mu.Lock()
 	now := q.now()
 	var few [4]*bucket
-	buckets, r, err := q.demandedLocked(few[:0], d, now)
+	buckets, r, err := q.demandedLocked(few[:0], d, t, now)
 	if err == nil && t == nil {
 		err = needNoTicket(buckets)
 	}
@@ -168,7 +168,7 @@ func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, r *request
 	if w == nil {
 		w = newWaiter()
 	}
-	w.lane, w.place, w.ticket, w.joined, w.deadline, w.cost = l, d.Place, t, now, deadline, int32(r.cost)
+	w.lane, w.place, w.ticket, w.joined, w.deadline, w.cost, w.mixed = l, d.Place, t, now, deadline, int32(r.cost), r.costs != nil
 	switch {
 	case d.Delay > 0:
 		w.state = delayed
@@ -221,30 +221,33 @@ func (q *Queue) refusedLocked(buckets []*bucket, r *request, d *Demand, deadline
 func (q *Queue) behindLocked(buckets []*bucket, r *request, place Place, without *waiter, now time.Duration) (*bucket, time.Duration) {
 	l := r.lane
 	if l == nil || l.parkedAt == nil {
-		return q.earliestLocked(buckets, 0, r.cost, now)
+		return q.earliestLocked(buckets, r, func(int) int64 { return 0 }, now)
 	}
-	ahead := l.ahead(place)
-	if without != nil && without.lane == l {
-		ahead -= int64(without.cost)
-	}
-	by, t := q.earliestLocked(buckets, ahead, r.cost, q.dueLocked(l.parkedAt, now))
+	by, t := q.earliestLocked(buckets, r, func(i int) int64 {
+		if without != nil && without.lane == l {
+			return l.ahead(place, i) - without.costAt(i)
+		}
+		return l.ahead(place, i)
+	}, q.dueLocked(l.parkedAt, now))
 	return by, max(t, now)
 }
 
 // earliestLocked returns when a request could leave after those who are ahead of it in its own lane,
-// if nobody else took from its buckets, and which bucket has it wait that long.
-func (q *Queue) earliestLocked(buckets []*bucket, ahead, cost int64, since time.Duration) (*bucket, time.Duration) {
+// whose costs in each bucket are given, if nobody else took from its buckets, and which bucket has it
+// wait that long.
+func (q *Queue) earliestLocked(buckets []*bucket, r *request, ahead func(i int) int64, since time.Duration) (*bucket, time.Duration) {
 	by, t := buckets[0], since
-	for _, b := range buckets {
-		if e := b.state.Earliest(max(since, b.pausedUntil, b.shutUntil), ahead, cost); e > t {
+	for i, b := range buckets {
+		if e := b.state.Earliest(max(since, b.pausedUntil, b.shutUntil), ahead(i), r.costAt(i)); e > t {
 			by, t = b, e
 		}
 	}
 	return by, t
 }
 
-// demandedLocked returns what a demand asks for, with its buckets in the memory of few if they fit.
-func (q *Queue) demandedLocked(few []*bucket, d *Demand, now time.Duration) (_ []*bucket, r request, _ error) {
+// demandedLocked returns what a demand asks for, with its buckets in the memory of few if they fit, and
+// its costs, if they differ, in that of t.
+func (q *Queue) demandedLocked(few []*bucket, d *Demand, t *Ticket, now time.Duration) (_ []*bucket, r request, _ error) {
 	cost := cmp.Or(d.Cost, 1)
 	if cost < 1 || cost > MaxCost {
 		return nil, r, invalidCost(d)
@@ -256,7 +259,11 @@ func (q *Queue) demandedLocked(few []*bucket, d *Demand, now time.Duration) (_ [
 	if len(d.Keys) == 0 {
 		few = append(few, q.bucketLocked(Key{Rule: q.own}, now))
 	}
+	mixed := false
 	for i, k := range d.Keys {
+		if k.Cost < 0 || k.Cost > MaxCost {
+			return nil, r, invalidKeyCost(i, k)
+		}
 		if k.Rule == nil || k.Rule.q != q {
 			return nil, r, invalidKey(i, "isn't of a rule of this queue")
 		}
@@ -265,8 +272,21 @@ func (q *Queue) demandedLocked(few []*bucket, d *Demand, now time.Duration) (_ [
 			return nil, r, invalidKey(i, "is there twice")
 		}
 		few = append(few, b)
+		if k.Cost != 0 && k.Cost != cost {
+			mixed = true
+		}
 	}
 	r = request{key: laneKey{level, d.Flow}, place: cmp.Or(d.Place, q.places+1), cost: int64(cost)}
+	if mixed {
+		if t == nil {
+			return nil, r, needsTicketFor("Demand.Keys have costs of their own")
+		}
+		r.costs = t.costs[:0]
+		for _, k := range d.Keys {
+			r.costs = append(r.costs, int32(cmp.Or(k.Cost, cost)))
+		}
+		t.costs = r.costs
+	}
 	if q.waiting > 0 {
 		r.lane = q.findLine(few).find(r.key)
 	}
@@ -285,6 +305,11 @@ func invalidKey(i int, why string) error {
 	return fmt.Errorf("leakyqueue: %w: Demand.Keys[%d] %s", ErrInvalid, i, why)
 }
 
+//go:noinline
+func invalidKeyCost(i int, k Key) error {
+	return fmt.Errorf("leakyqueue: %w: Demand.Keys[%d].Cost is %d, want 1 to %d, or 0 for Demand.Cost", ErrInvalid, i, k.Cost, MaxCost)
+}
+
 func needNoTicket(buckets []*bucket) error {
 	for _, b := range buckets {
 		if b.slots > 0 {
@@ -296,7 +321,12 @@ func needNoTicket(buckets []*bucket) error {
 
 //go:noinline
 func needsTicket(b *bucket) error {
-	return fmt.Errorf("leakyqueue: %w: %q limits concurrency, so the departure needs a ticket", ErrInvalid, b.key)
+	return needsTicketFor(fmt.Sprintf("%q limits concurrency", b.key))
+}
+
+//go:noinline
+func needsTicketFor(why string) error {
+	return fmt.Errorf("leakyqueue: %w: %s, so the departure needs a ticket", ErrInvalid, why)
 }
 
 // Await returns when the request has departed, was refused, or ctx has ended. The context is that of
@@ -366,15 +396,15 @@ func (q *Queue) cancelLocked(w *waiter, now time.Duration) {
 		w.state = cancelled
 		// Where it headed no line, or one whose next head asks for just as much of the same, nobody's
 		// turn has changed.
-		if headed && !(l.parkedAt == at && at.parked.front() == l && l.head().cost == w.cost) {
+		if headed && !(l.parkedAt == at && at.parked.front() == l && l.head().asksAsMuchAs(w)) {
 			q.dispatchLocked(at, now)
 		}
 		q.unclaimLocked(w)
 		return
 	}
 	w.state = cancelled
-	for _, b := range l.line.buckets {
-		b.refund(w.deadline, int64(w.cost), now) // the deadline is when it was charged
+	for i, b := range l.line.buckets {
+		b.refund(w.deadline, w.costAt(i), now) // the deadline is when it was charged
 		b.counts.Departed--
 	}
 	if w.ticket != nil && w.ticket.slot != nil {

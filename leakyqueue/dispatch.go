@@ -35,12 +35,12 @@ func (q *Queue) blockedLocked(buckets []*bucket, r *request, inOrder bool, since
 	}
 	var by *bucket
 	t := since
-	for _, b := range buckets {
+	for i, b := range buckets {
 		from := max(t, b.pausedUntil)
 		if b.slots == 0 && b.claimed(r.place, now) {
 			from = max(from, b.claimedUntil)
 		}
-		if e := b.state.Earliest(from, 0, r.cost); e > t {
+		if e := b.state.Earliest(from, 0, r.costAt(i)); e > t {
 			t, by = e, b
 		}
 	}
@@ -101,11 +101,11 @@ func (q *Queue) passOverLocked(l *lane, t, now time.Duration) {
 		return
 	}
 	w := l.head()
-	for _, b := range l.line.buckets {
+	for i, b := range l.line.buckets {
 		until := t
 		if b.slots > 0 {
 			until = min(t, now+(now-w.joined)/8)
-		} else if free := b.state.Earliest(max(now, b.pausedUntil), 0, int64(w.cost)); t == never || t-free > b.departure() {
+		} else if free := b.state.Earliest(max(now, b.pausedUntil), 0, w.costAt(i)); t == never || t-free > b.departure() {
 			continue
 		}
 		if b.claimedBy == 0 || b.claimedUntil <= now || w.place <= b.claimedBy {
@@ -171,7 +171,7 @@ func (q *Queue) departLocked(w *waiter, t, now time.Duration) {
 
 func (q *Queue) chargeLocked(buckets []*bucket, r *request, t, now time.Duration) {
 	for i, b := range buckets {
-		b.state.Charge(t, r.cost)
+		b.state.Charge(t, r.costAt(i))
 		b.departs(r, i)
 		b.counts.Departed++
 		q.usedLocked(b, now)

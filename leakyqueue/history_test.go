@@ -84,7 +84,11 @@ func anyHistory(t *testing.T, r *rand.Rand) error {
 				d.Flow = []string{"", "", "a", "b"}[r.IntN(4)]
 			}
 			for _, i := range r.Perm(len(keys))[:1+r.IntN(3)] {
-				d.Keys = append(d.Keys, keys[i])
+				k := keys[i]
+				if orders && r.IntN(3) == 0 {
+					k.Cost = 1 + r.IntN(maxCost)
+				}
+				d.Keys = append(d.Keys, k)
 			}
 			slices.SortFunc(d.Keys, func(a, b Key) int { return strings.Compare(a.Rule.name, b.Rule.name) })
 			if len(places) > 0 && r.IntN(3) == 0 {
@@ -233,17 +237,19 @@ func (q *Queue) check() error {
 		if (l.parkedAt != nil) != (l.waiting() > 0) {
 			return fmt.Errorf("a lane with %d waiting is parked at %v", l.waiting(), l.parkedAt)
 		}
-		var cost int64
+		costs := make([]int64, len(l.line.buckets))
 		var place Place
 		for _, w := range l.inOrder() {
 			if w.place < place {
 				return errors.New("a lane is out of order")
 			}
 			place = w.place
-			cost += int64(w.cost)
+			for i := range costs {
+				costs[i] += w.costAt(i)
+			}
 		}
-		if cost != l.cost {
-			return fmt.Errorf("a lane's cost is %d, its waiters' %d", l.cost, cost)
+		if !slices.Equal(costs, l.costs) {
+			return fmt.Errorf("a lane's costs are %d, its waiters' %d", l.costs, costs)
 		}
 		for _, b := range l.line.buckets {
 			waiting[b] += l.waiting()
@@ -312,8 +318,9 @@ func (q *Queue) checkInTime(b *bucket, l *lane) error {
 	now := q.now()
 	var ahead int64
 	for _, w := range l.inOrder() {
-		_, t := q.earliestLocked([]*bucket{b}, ahead, int64(w.cost), now)
-		ahead += int64(w.cost)
+		cost := w.costAt(slices.Index(l.line.buckets, b))
+		_, t := q.earliestLocked([]*bucket{b}, &request{cost: cost}, func(int) int64 { return ahead }, now)
+		ahead += cost
 		if last := min(w.deadline, q.waitEnds(w)); last != never && b.inTimeUntil-b.mark(now) > max(0, last-t)+1 {
 			return fmt.Errorf("%s: in time for %v more, place %d is late after %v", b.key, b.inTimeUntil-b.mark(now), w.place, last-t)
 		}

@@ -25,6 +25,7 @@ type waiter struct {
 	at    int32 // its index in lane.again or Queue.delayed
 	state waiterState
 	why   reason // it was refused
+	mixed bool   // its cost is another in some buckets: Ticket.costs
 	held  uint8  // 1 + the index in lane.buckets of the last bucket to hold it back; 0: none did
 }
 
@@ -50,6 +51,17 @@ const (
 )
 
 func orderLinks(w *waiter) *links[waiter] { return &w.order }
+
+// costAt is what w takes of its i-th bucket.
+func (w *waiter) costAt(i int) int64 {
+	if w.mixed {
+		return int64(w.ticket.costs[i])
+	}
+	return int64(w.cost)
+}
+
+// asksAsMuchAs reports whether w certainly takes as much of each bucket as another of its lane.
+func (w *waiter) asksAsMuchAs(o *waiter) bool { return w.cost == o.cost && !w.mixed && !o.mixed }
 
 func (w *waiter) before(o *waiter) bool { return w.place < o.place }
 func (w *waiter) index() *int32         { return &w.at }
@@ -109,8 +121,8 @@ type lane struct {
 	again heap[*waiter]
 	fresh list[waiter]
 
-	cost    int64 // of all in again and fresh
-	delayed int   // on their way, in Queue.delayed or line.outside
+	costs   []int64 // of all in again and fresh, in each of the line's buckets
+	delayed int     // on their way, in Queue.delayed or line.outside
 
 	parkedAt    *bucket // the bucket that keeps the head from leaving; nil: nobody waits
 	parkedIndex int32
@@ -147,19 +159,20 @@ func (l *lane) head() *waiter {
 	return w
 }
 
-// ahead is the cost of those who leave before one of the given place, or before a newcomer.
-func (l *lane) ahead(place Place) int64 {
+// ahead is the cost, in the i-th bucket, of those who leave before one of the given place, or before a
+// newcomer.
+func (l *lane) ahead(place Place, i int) int64 {
 	if place == 0 {
-		return l.cost
+		return l.costs[i]
 	}
 	var cost int64
 	for _, w := range l.again {
 		if w.place < place {
-			cost += int64(w.cost)
+			cost += w.costAt(i)
 		}
 	}
 	for w := l.fresh.front; w != nil && w.place < place; w = w.order.after {
-		cost += int64(w.cost)
+		cost += w.costAt(i)
 	}
 	return cost
 }
@@ -173,15 +186,17 @@ func (q *Queue) insertLocked(w *waiter) {
 	w.state = waiting
 	if w.place != 0 {
 		l.again.push(w)
-		for _, b := range l.line.buckets {
-			b.hurry(b.takes(w.cost)) // those behind it leave later
+		for i, b := range l.line.buckets {
+			b.hurry(b.takes(w.costAt(i))) // those behind it leave later
 		}
 	} else {
 		q.places++
 		w.place = q.places
 		l.fresh.push(w)
 	}
-	l.cost += int64(w.cost)
+	for i := range l.costs {
+		l.costs[i] += w.costAt(i)
+	}
 	if q.cfg.MaxWait > 0 {
 		q.arrivals.add(w, q.waiting)
 	}
@@ -213,7 +228,9 @@ func (q *Queue) removeLocked(w *waiter) {
 		} else {
 			l.fresh.remove(w)
 		}
-		l.cost -= int64(w.cost)
+		for i := range l.costs {
+			l.costs[i] -= w.costAt(i)
+		}
 		l.line.waiting--
 		q.hasRoom(l.line)
 	}

@@ -83,7 +83,7 @@ func (q *Queue) newLine(buckets []*bucket) *line {
 //go:noinline
 func (q *Queue) newLane(n *line, key laneKey) *lane {
 	l := &lane{line: n, key: key, weight: q.weightOf(key.flow), fresh: list[waiter]{linksOf: orderLinks}}
-	l.shares = make([]*share, len(n.buckets))
+	l.shares, l.costs = make([]*share, len(n.buckets)), make([]int64, len(n.buckets))
 	for i, b := range n.buckets {
 		l.shares[i] = b.shares.take(key, n.id)
 	}

@@ -54,10 +54,23 @@ type request struct {
 	lane  *lane // nil: nobody else of the same key waits for the same buckets
 	place Place
 	cost  int64
+	costs []int32 // of each of its buckets, where they aren't all the same
 }
 
 func (w *waiter) request() request {
-	return request{key: w.lane.key, lane: w.lane, place: w.place, cost: int64(w.cost)}
+	r := request{key: w.lane.key, lane: w.lane, place: w.place, cost: int64(w.cost)}
+	if w.mixed {
+		r.costs = w.ticket.costs
+	}
+	return r
+}
+
+// costAt is what the request takes of its i-th bucket.
+func (r *request) costAt(i int) int64 {
+	if r.costs != nil {
+		return int64(r.costs[i])
+	}
+	return r.cost
 }
 
 // parked are the lanes whose head a bucket keeps from leaving.
@@ -176,7 +189,7 @@ func (p *parked) firstPlace() Place {
 // departs notes a departure of r from b, the i-th of its buckets, for the order of the others.
 func (b *bucket) departs(r *request, i int) {
 	if r.lane != nil {
-		b.shares.serve(r.lane.shares[i], r.key.level, r.cost, r.lane.weight)
+		b.shares.serve(r.lane.shares[i], r.key.level, r.costAt(i), r.lane.weight)
 	}
 	if b.parked.n > 0 {
 		b.parked.departed(r.key.level)

@@ -62,16 +62,19 @@ func (q *Queue) tellLateLocked(b *bucket, now time.Duration) {
 	b.inTimeUntil = never
 	for _, l := range q.lanesOf(b) {
 		at := l.parkedAt
-		var ahead int64
+		ahead := make([]int64, len(l.line.buckets))
 		for _, w := range l.inOrder() {
-			by, t := q.earliestLocked(l.line.buckets, ahead, int64(w.cost), now)
+			r := w.request()
+			by, t := q.earliestLocked(l.line.buckets, &r, func(i int) int64 { return ahead[i] }, now)
 			switch {
 			case b.shutUntil > now:
 				q.refuseLocked(w, tooLate, b, b.saidUntil, now)
 			case q.late(w, t, now):
 				q.refuseLocked(w, tooLate, by, t, now)
 			default:
-				ahead += int64(w.cost)
+				for i := range ahead {
+					ahead[i] += w.costAt(i)
+				}
 				b.expect(min(w.deadline, q.waitEnds(w))-t, now)
 			}
 		}

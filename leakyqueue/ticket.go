@@ -12,6 +12,7 @@ type Ticket struct {
 	more  []*bucket // further slots, where several rules limit concurrency
 	since time.Duration
 	place Place
+	costs []int32 // what was charged to each bucket, where that isn't the same
 
 	order links[Ticket] // in Queue.out
 }
@@ -42,7 +43,7 @@ func (q *Queue) issueLocked(t *Ticket, buckets []*bucket, place Place, now time.
 	if t == nil {
 		return
 	}
-	*t = Ticket{q: q, since: now, place: place}
+	*t = Ticket{q: q, since: now, place: place, costs: t.costs}
 	for _, b := range buckets {
 		if b.slots == 0 {
 			continue
