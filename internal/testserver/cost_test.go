@@ -105,7 +105,7 @@ func TestRefusalsKnowWhenThereIsRoom(t *testing.T) {
 					if got := sendCost(up, cost); got != 429 || wait != 1 {
 						t.Fatalf("request %d, 1 ns too early: %d, and to wait for %v", i, got, wait)
 					}
-					time.Sleep(1)
+					time.Sleep(time.Nanosecond)
 					if got := sendCost(up, cost); got != 200 {
 						t.Fatalf("request %d, when there should be room: %d", i, got)
 					}
@@ -201,6 +201,47 @@ func TestSettleCountsFromTheAnswer(t *testing.T) {
 	})
 }
 
+// A request of 4 turns out to have cost nothing, when another of 1 has come meanwhile; or, if its window is
+// over so that it doesn't matter, 50. Either way, 9 of the limit of 10 are left.
+func TestSettleLate(t *testing.T) {
+	for name, tt := range map[string]struct {
+		policy    *testserver.Policy
+		meanwhile time.Duration
+		settled   time.Duration
+		truth     int
+	}{
+		"Window":                        {testserver.Window(10, time.Second), 100 * ms, 900 * ms, 0},
+		"Window, over":                  {testserver.Window(10, time.Second), 1100 * ms, 1200 * ms, 50},
+		"SlidingLog":                    {testserver.SlidingLog(10, time.Second), 100 * ms, 900 * ms, 0},
+		"SlidingLog, over":              {testserver.SlidingLog(10, time.Second), 1100 * ms, 1200 * ms, 50},
+		"SlidingCounter":                {testserver.SlidingCounter(10, time.Second), 100 * ms, 900 * ms, 0},
+		"SlidingCounter, still weighed": {testserver.SlidingCounter(10, time.Second), 1100 * ms, 1200 * ms, 0},
+		"SlidingCounter, over":          {testserver.SlidingCounter(10, time.Second), 2100 * ms, 2200 * ms, 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := tt.policy.Cost(headerCost)
+				up := testserver.New(p).Answering(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					if headerCost(r) == 4 {
+						time.Sleep(tt.settled)
+						p.Settle(r, tt.truth)
+					}
+				}))
+				go sendCost(up, 4)
+				time.Sleep(tt.meanwhile)
+				sendCost(up, 1)
+				time.Sleep(tt.settled - tt.meanwhile + 1)
+				if got := sendCost(up, 10); got != 429 {
+					t.Errorf("10: %d, want 429", got)
+				}
+				if got := sendCost(up, 9); got != 200 {
+					t.Errorf("9: %d, want 200", got)
+				}
+			})
+		})
+	}
+}
+
 // Two policies with a cost: each is corrected by itself, and the arrival has the first one's.
 func TestSettleIsForOnePolicy(t *testing.T) {
 	one := func(*http.Request) int { return 1 }
@@ -213,8 +254,8 @@ func TestSettleIsForOnePolicy(t *testing.T) {
 	other := testserver.Window(10, time.Hour).Cost(one).On("/other")
 	up := testserver.New(testserver.Window(10, time.Hour), in, out, other).
 		Answering(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			out.Settle(r, 20)
 			in.Settle(r, 3)
+			out.Settle(r, 20)
 			other.Settle(r, 30)
 		}))
 	step{}.send(up)

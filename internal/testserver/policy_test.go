@@ -234,6 +234,12 @@ func TestWindowPhases(t *testing.T) {
 			func() *testserver.Policy { return testserver.Window(1, seven).Aligned(time.Hour) },
 			[]step{{want: 200}, {at: 2*time.Hour - 1, want: 429}, {at: 2 * time.Hour, want: 200}, {at: 9*time.Hour - 1, want: 429}},
 		},
+		"a window by the clock, long before the offset": {
+			func() *testserver.Policy {
+				return testserver.Window(1, time.Hour).Aligned(876_000*time.Hour + 59*time.Minute)
+			},
+			[]step{{want: 200}, {at: 59*time.Minute - 1, want: 429}, {at: 59 * time.Minute, want: 200}},
+		},
 		"a sliding counter by the clock": {
 			func() *testserver.Policy { return testserver.SlidingCounter(1, seven) },
 			[]step{{want: 200}, {at: time.Hour, want: 429}, {at: 8*time.Hour - 1, want: 429}, {at: 8 * time.Hour, want: 200}},
@@ -282,6 +288,9 @@ func TestDaily(t *testing.T) {
 		}},
 		{"America/Los_Angeles", 1, 30, "2024-11-02 12:00:00 -0700", []string{ // there twice
 			"2024-11-03 01:30:00 -0700", "2024-11-04 01:30:00 -0800",
+		}},
+		{"America/Los_Angeles", 1, 30, "2024-11-03 01:10:00 -0800", []string{ // between the two
+			"2024-11-04 01:30:00 -0800",
 		}},
 		{"America/Sao_Paulo", 0, 0, "2018-11-03 12:00:00 -0300", []string{ // a day without a midnight
 			"2018-11-04 01:00:00 -0200", "2018-11-05 00:00:00 -0200",
