@@ -2,8 +2,10 @@ package outflow_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"time"
@@ -77,6 +79,81 @@ func ExampleTransport() {
 	resp.Body.Close()
 	fmt.Println(resp.StatusCode, trace.Attempts, trace.Queued > 40*time.Millisecond)
 	// Output: 200 2 true
+}
+
+// An export that takes a while: the upstream says where to ask and when.
+func ExamplePoll() {
+	polls := 0
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost:
+			w.Header().Set("Location", "/operations/7")
+			w.Header().Set("Retry-After", "0.1")
+			w.WriteHeader(http.StatusAccepted)
+		case polls < 2:
+			polls++
+			w.Header().Set("Retry-After", "0.1")
+			w.WriteHeader(http.StatusAccepted)
+		default:
+			fmt.Fprint(w, "the export")
+		}
+	}))
+	defer upstream.Close()
+
+	transport, err := outflow.New(outflow.Config{Limits: []limit.Limit{limit.PerSecond(100)}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client := &http.Client{Transport: transport}
+	resp, err := client.Post(upstream.URL+"/exports", "text/plain", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp, err = outflow.Poll(context.Background(), client, resp, outflow.PollConfig{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	fmt.Println(resp.StatusCode, string(body), err)
+	// Output: 200 the export <nil>
+}
+
+// An upstream with rules of its own for when an operation is over: Google's operations are resources
+// that get a "done", and an "error" if they failed.
+func ExamplePoll_done() {
+	polls := 0
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		polls++
+		fmt.Fprintf(w, `{"name": "operations/7", "done": %v}`, polls == 3)
+	}))
+	defer upstream.Close()
+
+	client := upstream.Client()
+	resp, err := client.Get(upstream.URL + "/v1/operations/7")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp, err = outflow.Poll(context.Background(), client, resp, outflow.PollConfig{
+		Every:    outflow.PollFloor,
+		MaxEvery: outflow.PollFloor,
+		Done: func(_ *http.Response, body []byte) (bool, error) {
+			var operation struct{ Done bool }
+			err := json.Unmarshal(body, &operation)
+			return operation.Done, err
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.StatusCode, polls)
+	// Output: 200 3
 }
 
 // What is wrong with a configuration is said when the Transport is made.

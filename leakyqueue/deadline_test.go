@@ -252,7 +252,10 @@ func TestArrivalsAreKeptAndForgotten(t *testing.T) {
 			turn, _ := enter(t, q, t.Context(), Demand{})
 			turn.Cancel()
 		}
-		if n := len(q.arrivals); n > 100 {
+		q.mu.Lock()
+		n := len(q.arrivals)
+		q.mu.Unlock()
+		if n > 100 {
 			t.Errorf("%d arrivals are remembered for one who waits", n)
 		}
 		time.Sleep(time.Minute + 1)

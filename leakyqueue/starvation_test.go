@@ -281,7 +281,6 @@ func TestClaimEndsWhenItsClaimantLeaves(t *testing.T) {
 func TestClaimEndsWhenItsClaimantIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, both, _ := newSlotsApart(t, 1)
-		s.q.cfg.MaxWait = 0
 		s.passOver(t, patience-1)
 		if s.free(t, 1) {
 			t.Fatal("nothing was claimed")

@@ -53,14 +53,14 @@ func triple(h http.Header, prefix string, q Quota, reset int64) {
 // whatever a hostile server might say of its limits.
 func Stamp(namesAndValues ...string) *Policy {
 	pairs(namesAndValues)
-	return newPolicy(http.StatusOK, func() meter { return stamp{} }).Advertise(func(h http.Header, _ Quota) {
+	return newPolicy(http.StatusOK, func(time.Time) meter { return stamp{} }).Advertise(func(h http.Header, _ Quota) {
 		set(h, namesAndValues)
 	})
 }
 
 type stamp struct{ uncounted }
 
-func (stamp) judge(time.Duration, *http.Request) ruling { return ruling{} }
+func (stamp) judge(time.Duration, *http.Request, int) ruling { return ruling{} }
 
 // pairs panics unless names and values come in pairs, at the line that got it wrong instead of in a
 // server's goroutine.

@@ -8,7 +8,7 @@ import (
 // BrownOut refuses everything with 503 from one time after the upstream's start until just before another: the
 // upstream is unwell, whoever asks. A refusal knows when it is over.
 func BrownOut(from, to time.Duration) *Policy {
-	return newPolicy(http.StatusServiceUnavailable, func() meter { return &brownOut{from: from, to: to} })
+	return newPolicy(http.StatusServiceUnavailable, func(time.Time) meter { return &brownOut{from: from, to: to} })
 }
 
 type brownOut struct {
@@ -16,7 +16,7 @@ type brownOut struct {
 	from, to time.Duration
 }
 
-func (b *brownOut) judge(now time.Duration, _ *http.Request) ruling {
+func (b *brownOut) judge(now time.Duration, _ *http.Request, _ int) ruling {
 	if now < b.from || now >= b.to {
 		return ruling{}
 	}
@@ -26,6 +26,6 @@ func (b *brownOut) judge(now time.Duration, _ *http.Request) ruling {
 // uncounted is what meters have in common that count nothing.
 type uncounted struct{}
 
-func (uncounted) charge(time.Duration)      {}
+func (uncounted) charge(time.Duration, int) {}
 func (uncounted) release()                  {}
 func (uncounted) quota(time.Duration) Quota { return Quota{} }

@@ -11,7 +11,7 @@ func Concurrency(n int) *Policy {
 	if n < 1 {
 		panic("testserver: Concurrency wants 1 or more")
 	}
-	return newPolicy(http.StatusTooManyRequests, func() meter { return &concurrency{limit: n} })
+	return newPolicy(http.StatusTooManyRequests, func(time.Time) meter { return &concurrency{limit: n} })
 }
 
 type concurrency struct {
@@ -19,11 +19,11 @@ type concurrency struct {
 	inFlight int
 }
 
-func (c *concurrency) judge(time.Duration, *http.Request) ruling {
+func (c *concurrency) judge(time.Duration, *http.Request, int) ruling {
 	return ruling{refused: c.inFlight >= c.limit}
 }
 
-func (c *concurrency) charge(time.Duration) { c.inFlight++ }
+func (c *concurrency) charge(time.Duration, int) { c.inFlight++ }
 
 func (c *concurrency) release() { c.inFlight-- }
 

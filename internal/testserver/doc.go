@@ -25,6 +25,12 @@
 // is charged to all of them, and then the upstream's answer (see [Upstream.Answering]) is served.
 // Requests are judged one at a time, in the order of their arrival.
 //
+// # Costs
+//
+// A policy with a [Policy.Cost] counts each request as what that says, and [Policy.Settle] corrects the
+// count when the answer is known, as the token limits of LLM APIs do. [Arrivals.MaxCostInWindow] is then
+// what was really used.
+//
 // # Time
 //
 // The package reads time.Now and nothing else, so inside a testing/synctest bubble all of it runs in

@@ -9,11 +9,15 @@ import (
 )
 
 // A Policy is one thing that an upstream enforces: which requests it concerns, how they are counted,
-// and how a refusal looks. Make one with [GCRA], [Window], [Concurrency], [BrownOut], [Script] or
-// [Stamp], and refine it with the methods, each of which changes and returns the policy.
+// and how a refusal looks. Make one with [GCRA], [Window], [SlidingLog], [SlidingCounter],
+// [Concurrency], [BrownOut], [Script] or [Stamp], and refine it with the methods, each of which changes
+// and returns the policy.
 type Policy struct {
-	newMeter   func() meter
-	mux        *http.ServeMux // nil: all requests
+	newMeter   func(start time.Time) meter
+	costOf     func(*http.Request) int // nil: 1 each
+	counts     bool                    // its meters are counters
+	windows    *windows                // nil: it has none
+	mux        *http.ServeMux          // nil: all requests
 	keyOf      func(*http.Request) string
 	status     int
 	retryAfter func(wait time.Duration) string
@@ -26,10 +30,10 @@ type Policy struct {
 
 // A meter counts the requests of one key. now is the time since the upstream's start.
 type meter interface {
-	// judge says whether there is room for one more request. It counts nothing.
-	judge(now time.Duration, r *http.Request) ruling
+	// judge says whether there is room for one more request, of that cost. It counts nothing.
+	judge(now time.Duration, r *http.Request, cost int) ruling
 	// charge counts a request that every policy has admitted.
-	charge(now time.Duration)
+	charge(now time.Duration, cost int)
 	// release is called when the handler of a charged request has ended.
 	release()
 	// quota says what is left.
@@ -43,7 +47,8 @@ type ruling struct {
 	answer  http.Handler  // what to answer with; nil: what the policy says
 }
 
-func newPolicy(status int, newMeter func() meter) *Policy {
+// newPolicy takes a function that makes a meter for an upstream that started at start.
+func newPolicy(status int, newMeter func(start time.Time) meter) *Policy {
 	return &Policy{newMeter: newMeter, status: status, meters: make(map[string]meter)}
 }
 
@@ -152,10 +157,10 @@ func (p *Policy) key(r *http.Request) string {
 	return p.keyOf(r)
 }
 
-func (p *Policy) meterLocked(key string) meter {
+func (p *Policy) meterLocked(key string, start time.Time) meter {
 	m, ok := p.meters[key]
 	if !ok {
-		m = p.newMeter()
+		m = p.newMeter(start)
 		p.meters[key] = m
 	}
 	return m

@@ -211,6 +211,114 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+func TestWindowPhases(t *testing.T) {
+	// A bubble's clock starts at 2000-01-01 00:00:00 UTC, which is a multiple of an hour, but not of 7 h, of
+	// Unix time: it is 6 h after one.
+	seven := 7 * time.Hour
+	tests := map[string]struct {
+		policy func() *testserver.Policy
+		steps  []step
+	}{
+		"a window from the start": {
+			func() *testserver.Policy { return testserver.Window(1, seven).Aligned(0).FromStart() },
+			[]step{{want: 200}, {at: seven - 1, want: 429}, {at: seven, want: 200}},
+		},
+		"a window by the clock": {
+			func() *testserver.Policy { return testserver.Window(1, seven).Aligned(0) },
+			[]step{
+				{want: 200}, {at: time.Hour - 1, want: 429}, {at: time.Hour, want: 200},
+				{at: 8*time.Hour - 1, want: 429}, {at: 8 * time.Hour, want: 200},
+			},
+		},
+		"a window by the clock, with an offset": {
+			func() *testserver.Policy { return testserver.Window(1, seven).Aligned(time.Hour) },
+			[]step{{want: 200}, {at: 2*time.Hour - 1, want: 429}, {at: 2 * time.Hour, want: 200}, {at: 9*time.Hour - 1, want: 429}},
+		},
+		"a window by the clock, long before the offset": {
+			func() *testserver.Policy {
+				return testserver.Window(1, time.Hour).Aligned(876_000*time.Hour + 59*time.Minute)
+			},
+			[]step{{want: 200}, {at: 59*time.Minute - 1, want: 429}, {at: 59 * time.Minute, want: 200}},
+		},
+		"a sliding counter by the clock": {
+			func() *testserver.Policy { return testserver.SlidingCounter(1, seven) },
+			[]step{{want: 200}, {at: time.Hour, want: 429}, {at: 8*time.Hour - 1, want: 429}, {at: 8 * time.Hour, want: 200}},
+		},
+		"a sliding counter from the start": {
+			func() *testserver.Policy { return testserver.SlidingCounter(1, seven).FromStart() },
+			[]step{{want: 200}, {at: 8 * time.Hour, want: 429}, {at: 14 * time.Hour, want: 200}},
+		},
+		"a day in a zone": {
+			func() *testserver.Policy {
+				east := time.FixedZone("", 5*60*60)
+				return testserver.Window(1, 24*time.Hour).Boundaries(testserver.Daily(7, 30, east)).
+					RetryAfterFunc(testserver.DeltaSeconds)
+			},
+			[]step{
+				{want: 200}, {at: 150*time.Minute - time.Second, want: 429, header: "Retry-After: 1"},
+				{at: 150 * time.Minute, want: 200}, {at: 150*time.Minute + 24*time.Hour - 1, want: 429},
+				{at: 150*time.Minute + 24*time.Hour, want: 200},
+			},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) { follow(t, policies(tt.policy), tt.steps) })
+	}
+}
+
+func TestDaily(t *testing.T) {
+	const layout = "2006-01-02 15:04:05 -0700"
+	for _, tt := range []struct {
+		zone         string
+		hour, minute int
+		from         string
+		want         []string
+	}{
+		{"UTC", 0, 0, "2024-02-28 23:59:59 +0000", []string{
+			"2024-02-29 00:00:00 +0000", "2024-03-01 00:00:00 +0000",
+		}},
+		{"America/Los_Angeles", 0, 0, "2024-03-09 12:00:00 -0800", []string{ // a day of 23 h
+			"2024-03-10 00:00:00 -0800", "2024-03-11 00:00:00 -0700",
+		}},
+		{"America/Los_Angeles", 0, 0, "2024-11-02 12:00:00 -0700", []string{ // a day of 25 h
+			"2024-11-03 00:00:00 -0700", "2024-11-04 00:00:00 -0800",
+		}},
+		{"America/Los_Angeles", 2, 30, "2024-03-09 12:00:00 -0800", []string{ // skipped
+			"2024-03-10 03:00:00 -0700", "2024-03-11 02:30:00 -0700",
+		}},
+		{"America/Los_Angeles", 1, 30, "2024-11-02 12:00:00 -0700", []string{ // there twice
+			"2024-11-03 01:30:00 -0700", "2024-11-04 01:30:00 -0800",
+		}},
+		{"America/Los_Angeles", 1, 30, "2024-11-03 01:10:00 -0800", []string{ // between the two
+			"2024-11-04 01:30:00 -0800",
+		}},
+		{"America/Sao_Paulo", 0, 0, "2018-11-03 12:00:00 -0300", []string{ // a day without a midnight
+			"2018-11-04 01:00:00 -0200", "2018-11-05 00:00:00 -0200",
+		}},
+		{"Australia/Lord_Howe", 1, 45, "2024-04-06 12:00:00 +1100", []string{ // turned back by half an hour
+			"2024-04-07 01:45:00 +1100", "2024-04-08 01:45:00 +1030",
+		}},
+	} {
+		zone, err := time.LoadLocation(tt.zone)
+		if err != nil {
+			t.Skip(err) // no zones on this machine
+		}
+		next := testserver.Daily(tt.hour, tt.minute, zone)
+		at, err := time.Parse(layout, tt.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range tt.want {
+			if at = next(at); at.In(zone).Format(layout) != want {
+				t.Errorf("%d:%d in %s after %s: %s, want %s", tt.hour, tt.minute, tt.zone, tt.from, at.In(zone).Format(layout), want)
+			}
+			if early := next(at.Add(-1)); !early.Equal(at) {
+				t.Errorf("just before %s: %s", want, early.In(zone).Format(layout))
+			}
+		}
+	}
+}
+
 func TestBrownOut(t *testing.T) {
 	brownOut := func() *testserver.Policy { return testserver.BrownOut(time.Second, 3*time.Second) }
 	t.Run("bare", func(t *testing.T) {
@@ -289,6 +397,20 @@ func TestPolicyMisuse(t *testing.T) {
 		"concurrency 0":      func() { testserver.Concurrency(0) },
 		"malformed pattern":  func() { testserver.GCRA(1, 1).On("POST") },
 		"name without value": func() { testserver.Reply(200, "", nameless...) },
+		"log of none":        func() { testserver.SlidingLog(0, time.Second) },
+		"counter of no time": func() { testserver.SlidingCounter(1, 0) },
+		"cost of no count":   func() { testserver.Concurrency(1).Cost(headerCost) },
+		"phase of no window": func() { testserver.GCRA(1, 1).Aligned(0) },
+		"start of no window": func() { testserver.SlidingLog(1, 1).FromStart() },
+		"unequal windows":    func() { testserver.SlidingCounter(1, time.Hour).Boundaries(testserver.Daily(0, 0, time.UTC)) },
+		"boundary in the past": func() {
+			(step{}).send(testserver.New(testserver.Window(1, 1).Boundaries(func(t time.Time) time.Time { return t })))
+		},
+		"negative cost": func() {
+			sendCost(testserver.New(testserver.Window(1, time.Second).Cost(headerCost)), -1)
+		},
+		"settle without cost":    func() { testserver.Window(1, 1).Settle(new(http.Request), 1) },
+		"settle a negative cost": func() { testserver.Window(1, 1).Cost(headerCost).Settle(new(http.Request), -1) },
 		"two upstreams": func() {
 			p := testserver.GCRA(1, 1)
 			testserver.New(p)

@@ -19,12 +19,13 @@ type Arrival struct {
 	Path     string
 	Key      string // of the first policy that gave it one
 	Label    string // the request's [LabelHeader]
+	Cost     int    // of the first policy with [Policy.Cost], as last settled; 1 without one
 	InFlight int    // requests of the same Key being handled at that moment, this one included
 	Status   int    // 0: none was sent (yet)
 	BodyRead int64  // bytes of the request's body that the handler read; 0 while it runs
 }
 
-func newArrival(at time.Time, r *http.Request, key string) Arrival {
+func newArrival(at time.Time, r *http.Request, key string, cost int) Arrival {
 	return Arrival{
 		At:     at,
 		Method: r.Method,
@@ -32,6 +33,7 @@ func newArrival(at time.Time, r *http.Request, key string) Arrival {
 		Path:   r.URL.Path,
 		Key:    key,
 		Label:  r.Header.Get(LabelHeader),
+		Cost:   cost,
 	}
 }
 
@@ -167,6 +169,29 @@ func (as Arrivals) MaxInWindow(d time.Duration) int {
 		most = max(most, last-first+1)
 	}
 	return most
+}
+
+// MaxCostInWindow is MaxInWindow with each counted as its Cost.
+func (as Arrivals) MaxCostInWindow(d time.Duration) int {
+	most, cost, first := 0, 0, 0
+	for _, last := range as {
+		for last.At.Sub(as[first].At) >= d {
+			cost -= as[first].Cost
+			first++
+		}
+		cost += last.Cost
+		most = max(most, cost)
+	}
+	return most
+}
+
+// TotalCost is the sum of their Costs.
+func (as Arrivals) TotalCost() int {
+	sum := 0
+	for _, a := range as {
+		sum += a.Cost
+	}
+	return sum
 }
 
 // MaxInFlight is the largest number of requests of one key that were being handled at once. It

@@ -69,7 +69,7 @@ func TestRecord(t *testing.T) {
 		as := up.Arrivals()
 		first := testserver.Arrival{
 			At: start, Done: start.Add(100 * ms), Method: "POST", Host: "api.example.com", Path: "/v1/things",
-			Key: "a", Label: "for a", InFlight: 1, Status: 200, BodyRead: 4,
+			Key: "a", Label: "for a", Cost: 1, InFlight: 1, Status: 200, BodyRead: 4,
 		}
 		if as[0] != first {
 			t.Errorf("first: %+v, want %+v", as[0], first)

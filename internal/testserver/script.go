@@ -21,7 +21,7 @@ func Script(steps ...http.Handler) *Policy {
 // ScriptFunc asks step how to answer the i-th request, counted from 0. If step returns nil, the
 // request is admitted. step is called for one request at a time.
 func ScriptFunc(step func(i int, r *http.Request) http.Handler) *Policy {
-	return newPolicy(http.StatusTooManyRequests, func() meter { return &script{step: step} })
+	return newPolicy(http.StatusTooManyRequests, func(time.Time) meter { return &script{step: step} })
 }
 
 // Times repeats a step of a script.
@@ -41,7 +41,7 @@ type script struct {
 
 // judge counts, unlike other meters: a step is used up by the request that gets it for an answer,
 // which is a refused one.
-func (s *script) judge(_ time.Duration, r *http.Request) ruling {
+func (s *script) judge(_ time.Duration, r *http.Request, _ int) ruling {
 	answer := s.step(s.seen, r)
 	s.seen++
 	return ruling{refused: answer != nil, answer: answer}

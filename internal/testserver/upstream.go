@@ -1,8 +1,10 @@
 package testserver
 
 import (
+	"context"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -61,6 +63,9 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := &countingBody{ReadCloser: r.Body}
 	v.body = body
 	r.Body = body
+	if v.estimated {
+		r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+	}
 	out := &statusWriter{ResponseWriter: w, record: func(status int) { u.answered(v, status) }}
 	v.answer.ServeHTTP(out, r)
 	if !out.sent {
@@ -71,11 +76,14 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // A visit is one request from its arrival to the end of its handler.
 type visit struct {
-	record  *record // where it is recorded: Reset may have replaced the upstream's
-	index   int
-	charged []charge
-	answer  http.Handler
-	body    *countingBody
+	upstream  *Upstream
+	record    *record // where it is recorded: Reset may have replaced the upstream's
+	index     int
+	charged   []charge
+	at        time.Duration // when: since the upstream's start
+	estimated bool          // a policy with a cost is among those charged: see Settle
+	answer    http.Handler
+	body      *countingBody
 }
 
 // A charge is what a policy has to do with a request.
@@ -83,6 +91,7 @@ type charge struct {
 	policy *Policy
 	key    string
 	meter  meter
+	cost   int
 }
 
 // arrive judges the request and records it, in one step: the order of the record is the order of
@@ -94,14 +103,15 @@ func (u *Upstream) arrive(h http.Header, r *http.Request) *visit {
 	at := time.Now()
 	now := at.Sub(u.start)
 	charges := u.chargesLocked(r)
-	v := &visit{record: u.record}
+	v := &visit{upstream: u, record: u.record, at: now}
 
 	if refusedBy, ruling := judge(charges, now, r); refusedBy != nil {
 		refusedBy.hint(h, ruling.wait)
 		v.answer = refusedBy.refusal(ruling)
 	} else {
 		for _, c := range charges {
-			c.meter.charge(now)
+			c.meter.charge(now, c.cost)
+			v.estimated = v.estimated || c.priced()
 		}
 		v.charged = charges
 		v.answer = u.answer
@@ -109,7 +119,7 @@ func (u *Upstream) arrive(h http.Header, r *http.Request) *visit {
 	for _, c := range charges {
 		c.policy.announce(h, c.meter.quota(now))
 	}
-	v.index = u.record.arriveLocked(newArrival(at, r, firstKey(charges)))
+	v.index = u.record.arriveLocked(newArrival(at, r, firstKey(charges), firstCost(charges)))
 	return v
 }
 
@@ -119,7 +129,7 @@ func (u *Upstream) chargesLocked(r *http.Request) []charge {
 	for _, p := range u.policies {
 		if p.appliesTo(r) {
 			key := p.key(r)
-			charges = append(charges, charge{p, key, p.meterLocked(key)})
+			charges = append(charges, charge{p, key, p.meterLocked(key, u.start), p.cost(r)})
 		}
 	}
 	return charges
@@ -128,7 +138,7 @@ func (u *Upstream) chargesLocked(r *http.Request) []charge {
 // judge returns the first policy that refuses, or nil.
 func judge(charges []charge, now time.Duration, r *http.Request) (*Policy, ruling) {
 	for _, c := range charges {
-		if v := c.meter.judge(now, r); v.refused {
+		if v := c.meter.judge(now, r, c.cost); v.refused {
 			return c.policy, v
 		}
 	}
@@ -143,6 +153,16 @@ func firstKey(charges []charge) string {
 	}
 	return ""
 }
+
+// firstCost is of the first policy that was given one with Cost, else 1.
+func firstCost(charges []charge) int {
+	if i := slices.IndexFunc(charges, charge.priced); i >= 0 {
+		return charges[i].cost
+	}
+	return 1
+}
+
+func (c charge) priced() bool { return c.policy.costOf != nil }
 
 // answered records the status when the header is written, which is before the client can see it.
 func (u *Upstream) answered(v *visit, status int) {

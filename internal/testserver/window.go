@@ -5,33 +5,52 @@ import (
 	"time"
 )
 
-// Window admits n requests in each fixed window of length d; n is 1 or more, d above 0. The windows
-// follow one another from the upstream's start, not from the clock's full hours, so that a client can't know
-// their phase unless it is told. A refusal knows when the next window begins.
+// Window admits n requests in each fixed window of length d; n is 1 or more, d above 0. Where windows
+// begin is for [Policy.FromStart], which is the default, [Policy.Aligned] and [Policy.Boundaries]. A
+// refusal knows when the next window begins.
 func Window(n int, d time.Duration) *Policy {
+	mustBeWindow("Window", n, d)
+	windows := newWindows(d)
+	p := newCounting(func(start time.Time) meter { return &window{limit: n, windows: windows, start: start} })
+	p.windows = windows
+	return p
+}
+
+func mustBeWindow(name string, n int, d time.Duration) {
 	if n < 1 || d <= 0 {
-		panic("testserver: Window wants 1 or more requests per duration above 0")
+		panic("testserver: " + name + " wants 1 or more requests per duration above 0")
 	}
-	return newPolicy(http.StatusTooManyRequests, func() meter { return &window{limit: n, length: d} })
 }
 
 type window struct {
-	limit  int
-	length time.Duration
-	index  int64 // of the window that used counts in
-	used   int
+	limit   int
+	windows *windows
+	start   time.Time
+
+	since time.Duration // a moment in the window that used counts in
+	end   time.Duration // of that window
+	used  int
 }
 
-func (w *window) judge(now time.Duration, _ *http.Request) ruling {
-	if w.usedAt(now) >= w.limit {
-		return ruling{refused: true, wait: w.untilNext(now)}
+func (w *window) judge(now time.Duration, _ *http.Request, cost int) ruling {
+	switch {
+	case cost > w.limit:
+		return ruling{refused: true}
+	case cost > w.limit-w.usedAt(now):
+		return ruling{refused: true, wait: w.endAt(now) - now}
 	}
 	return ruling{}
 }
 
-func (w *window) charge(now time.Duration) {
-	w.used = w.usedAt(now) + 1
-	w.index = int64(now / w.length)
+func (w *window) charge(now time.Duration, cost int) {
+	w.used = w.usedAt(now) + cost
+	w.since, w.end = now, w.endAt(now)
+}
+
+func (w *window) correct(_, at time.Duration, from, to int) {
+	if w.endAt(at) == w.end {
+		w.used += to - from
+	}
 }
 
 func (w *window) release() {}
@@ -39,17 +58,23 @@ func (w *window) release() {}
 func (w *window) quota(now time.Duration) Quota {
 	return Quota{
 		Limit:     int64(w.limit),
-		Remaining: int64(w.limit - w.usedAt(now)),
-		Reset:     w.untilNext(now),
-		Window:    w.length,
+		Remaining: int64(max(0, w.limit-w.usedAt(now))),
+		Reset:     w.endAt(now) - now,
+		Window:    w.windows.length,
 	}
 }
 
 func (w *window) usedAt(now time.Duration) int {
-	if int64(now/w.length) != w.index {
+	if now >= w.end {
 		return 0
 	}
 	return w.used
 }
 
-func (w *window) untilNext(now time.Duration) time.Duration { return w.length - now%w.length }
+// endAt is when the window ends that a moment is in.
+func (w *window) endAt(at time.Duration) time.Duration {
+	if at >= w.since && at < w.end { // known: a calendar isn't asked for each request
+		return w.end
+	}
+	return at + w.windows.left(w.start.Add(at), at)
+}
