@@ -2,6 +2,7 @@ package leakyqueue_test
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -23,30 +24,47 @@ func BenchmarkWaitWhereNobodyWaits(b *testing.B) {
 }
 
 // BenchmarkDepartureOfWaiters is what a departure costs while 10,000 wait: one is let go, and its
-// caller comes back.
+// caller comes back. They wait in one line; at all priorities; in 100 flows; or each in a flow of its own.
 func BenchmarkDepartureOfWaiters(b *testing.B) {
-	q, err := leakyqueue.New(leakyqueue.Config{MaxWaiting: -1}, limit.Concurrent(1))
-	if err != nil {
-		b.Fatal(err)
+	const waiting = 10_000
+	flows := make([]string, waiting)
+	for i := range flows {
+		flows[i] = strconv.Itoa(i)
 	}
-	ctx, cancel := context.WithCancel(b.Context())
-	tickets := make(chan *leakyqueue.Ticket, 1)
-	var wg sync.WaitGroup
-	for range 10_000 {
-		wg.Go(func() {
-			for {
-				ticket, err := q.Acquire(ctx, leakyqueue.Demand{})
-				if err != nil {
-					return
-				}
-				tickets <- ticket
+	for _, c := range []struct {
+		name   string
+		demand func(i int) leakyqueue.Demand
+	}{
+		{"plain", func(int) leakyqueue.Demand { return leakyqueue.Demand{} }},
+		{"priorities", func(i int) leakyqueue.Demand { return leakyqueue.Demand{Priority: leakyqueue.Priority(i%5) - 2} }},
+		{"flows=100", func(i int) leakyqueue.Demand { return leakyqueue.Demand{Flow: flows[i%100]} }},
+		{"flows=10000", func(i int) leakyqueue.Demand { return leakyqueue.Demand{Flow: flows[i]} }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			q, err := leakyqueue.New(leakyqueue.Config{MaxWaiting: -1}, limit.Concurrent(1))
+			if err != nil {
+				b.Fatal(err)
 			}
+			ctx, cancel := context.WithCancel(b.Context())
+			tickets := make(chan *leakyqueue.Ticket, 1)
+			var wg sync.WaitGroup
+			for i := range waiting {
+				wg.Go(func() {
+					for {
+						ticket, err := q.Acquire(ctx, c.demand(i))
+						if err != nil {
+							return
+						}
+						tickets <- ticket
+					}
+				})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				(<-tickets).Done()
+			}
+			cancel()
+			wg.Wait()
 		})
 	}
-	b.ReportAllocs()
-	for b.Loop() {
-		(<-tickets).Done()
-	}
-	cancel()
-	wg.Wait()
 }
