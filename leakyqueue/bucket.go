@@ -14,6 +14,8 @@ type Rule struct {
 	name string
 	set  limit.Set
 
+	maxCost int64 // the highest that ever fits
+
 	// Guarded by Queue.mu.
 	buckets map[string]*bucket // by key
 	plain   *bucket            // that of the key "", which many rules have alone
@@ -48,8 +50,10 @@ type bucket struct {
 	key   Key
 	state limit.State
 
-	slots int // 0: any number
-	out   int // departed with a ticket that isn't given back
+	slots    int           // 0: any number
+	ordinary int           // how many of them are for ordinary priorities, while high ones are about
+	out      int           // departed with a ticket that isn't given back
+	highSeen time.Duration // when somebody of high priority last came or left
 
 	pausedUntil time.Duration
 	shutUntil   time.Duration // until then nobody may even wait: the pause is beyond MaxPause
@@ -94,8 +98,24 @@ func (b *bucket) before(o *bucket) bool {
 
 func (b *bucket) index() *int32 { return &b.wakeIndex }
 
-// full reports whether every slot is out.
-func (b *bucket) full() bool { return b.slots > 0 && b.out >= b.slots }
+// lentAfter is how long nobody of high priority must have been seen for the slots that are kept for
+// them to be lent out.
+const lentAfter = time.Minute
+
+// fullUntil is when there is a slot again for somebody of the given level, if none is given back; now:
+// there is one.
+func (b *bucket) fullUntil(l level, now time.Duration) time.Duration {
+	switch {
+	case b.slots == 0 || b.out < b.ordinary:
+		return now
+	case b.out >= b.slots:
+		return never
+	case l.high() || b.highSeen+lentAfter <= now:
+		return now
+	default:
+		return b.highSeen + lentAfter
+	}
+}
 
 // claimed reports whether somebody who came before place has claimed b.
 func (b *bucket) claimed(place Place, now time.Duration) bool {
@@ -103,8 +123,8 @@ func (b *bucket) claimed(place Place, now time.Duration) bool {
 }
 
 // departure is how long the rates take for one departure of those who wait here.
-func (b *bucket) departure() time.Duration {
-	if front := b.parked.front(); front != nil {
+func (b *bucket) departure(now time.Duration) time.Duration {
+	if front := b.front(now); front != nil {
 		return b.takes(front.head().costAt(slices.Index(front.line.buckets, b)))
 	}
 	return b.takes(1)
@@ -119,13 +139,13 @@ func (b *bucket) takes(cost int64) time.Duration {
 	return one * time.Duration(cost)
 }
 
-// mark grows by at least as much as the turns of those who wait here get later.
+// mark grows by at least as much as the turns of those who wait here get later, but for one leap.
 func (b *bucket) mark(now time.Duration) time.Duration { return b.state.Mark(max(now, b.pausedUntil)) }
 
 // expect notes that somebody waits whose turn may come later by margin, but not more.
 func (b *bucket) expect(margin, now time.Duration) {
 	if margin < longest {
-		b.inTimeUntil = min(b.inTimeUntil, b.mark(now)+margin)
+		b.inTimeUntil = min(b.inTimeUntil, b.mark(now)+margin-b.state.Leap())
 	}
 }
 
@@ -136,11 +156,17 @@ func (b *bucket) hurry(d time.Duration) {
 	}
 }
 
-// refund gives back what was charged at t.
-func (b *bucket) refund(t time.Duration, cost int64, now time.Duration) {
+// settle corrects what was charged for a departure that was due at due and left at left.
+func (b *bucket) settle(due, left time.Duration, from, to int64, now time.Duration) {
 	before := b.mark(now)
-	b.state.Refund(t, cost)
+	b.state.Settle(due, left, from, to)
 	b.hurry(before - b.mark(now)) // who was no later for the charge is no earlier now
+}
+
+// earliest is when a request of the given cost and level may leave as far as b's rates, windows and
+// pauses go: see [limit.State.Earliest].
+func (b *bucket) earliest(since, now time.Duration, ahead, cost int64, l level) time.Duration {
+	return b.state.Earliest(max(since, b.pausedUntil), now, ahead, cost, l.high())
 }
 
 // idle reports whether a new bucket would do exactly as this one does.
@@ -162,7 +188,7 @@ func (q *Queue) bucketLocked(k Key, now time.Duration) *bucket {
 //go:noinline
 func (q *Queue) newBucket(k Key, now time.Duration) *bucket {
 	q.ids++
-	b := &bucket{id: q.ids, key: k, state: k.Rule.set.NewState(), slots: k.Rule.set.Slots(), wake: never, used: now}
+	b := &bucket{id: q.ids, key: k, state: k.Rule.set.NewState(q.epoch, k.Value), slots: k.Rule.set.Slots(), ordinary: k.Rule.set.OrdinarySlots(), highSeen: -longest, wake: never, used: now}
 	k.Rule.buckets[k.Value] = b
 	if k.Value == "" {
 		k.Rule.plain = b

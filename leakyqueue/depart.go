@@ -163,6 +163,9 @@ func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, r *request
 		}
 		b.waiting++
 		b.expect(margin, now)
+		if r.key.level.high() {
+			b.highSeen = now
+		}
 	}
 	q.waiting++
 	if w == nil {
@@ -221,24 +224,24 @@ func (q *Queue) refusedLocked(buckets []*bucket, r *request, d *Demand, deadline
 func (q *Queue) behindLocked(buckets []*bucket, r *request, place Place, without *waiter, now time.Duration) (*bucket, time.Duration) {
 	l := r.lane
 	if l == nil || l.parkedAt == nil {
-		return q.earliestLocked(buckets, r, func(int) int64 { return 0 }, now)
+		return q.earliestLocked(buckets, r, func(int) int64 { return 0 }, now, now)
 	}
 	by, t := q.earliestLocked(buckets, r, func(i int) int64 {
 		if without != nil && without.lane == l {
 			return l.ahead(place, i) - without.costAt(i)
 		}
 		return l.ahead(place, i)
-	}, q.dueLocked(l.parkedAt, now))
+	}, q.dueLocked(l.parkedAt, now), now)
 	return by, max(t, now)
 }
 
 // earliestLocked returns when a request could leave after those who are ahead of it in its own lane,
 // whose costs in each bucket are given, if nobody else took from its buckets, and which bucket has it
 // wait that long.
-func (q *Queue) earliestLocked(buckets []*bucket, r *request, ahead func(i int) int64, since time.Duration) (*bucket, time.Duration) {
+func (q *Queue) earliestLocked(buckets []*bucket, r *request, ahead func(i int) int64, since, now time.Duration) (*bucket, time.Duration) {
 	by, t := buckets[0], since
 	for i, b := range buckets {
-		if e := b.state.Earliest(max(since, b.pausedUntil, b.shutUntil), ahead(i), r.costAt(i)); e > t {
+		if e := b.earliest(max(since, b.shutUntil), now, ahead(i), r.costAt(i), r.key.level); e > t {
 			by, t = b, e
 		}
 	}
@@ -257,6 +260,9 @@ func (q *Queue) demandedLocked(few []*bucket, d *Demand, t *Ticket, now time.Dur
 		return nil, r, err
 	}
 	if len(d.Keys) == 0 {
+		if int64(cost) > q.own.maxCost {
+			return nil, r, neverFits(cost, q.own)
+		}
 		few = append(few, q.bucketLocked(Key{Rule: q.own}, now))
 	}
 	mixed := false
@@ -270,6 +276,9 @@ func (q *Queue) demandedLocked(few []*bucket, d *Demand, t *Ticket, now time.Dur
 		b := q.bucketLocked(k, now)
 		if slices.Contains(few, b) {
 			return nil, r, invalidKey(i, "is there twice")
+		}
+		if int64(cmp.Or(k.Cost, cost)) > k.Rule.maxCost {
+			return nil, r, neverFits(cmp.Or(k.Cost, cost), k.Rule)
 		}
 		few = append(few, b)
 		if k.Cost != 0 && k.Cost != cost {
@@ -303,6 +312,11 @@ func invalidCost(d *Demand) error {
 //go:noinline
 func invalidKey(i int, why string) error {
 	return fmt.Errorf("leakyqueue: %w: Demand.Keys[%d] %s", ErrInvalid, i, why)
+}
+
+//go:noinline
+func neverFits(cost int, r *Rule) error {
+	return fmt.Errorf("leakyqueue: %w: a cost of %d never leaves: %q lets %d go in a window", ErrInvalid, cost, r.name, r.maxCost)
 }
 
 //go:noinline
@@ -396,7 +410,7 @@ func (q *Queue) cancelLocked(w *waiter, now time.Duration) {
 		w.state = cancelled
 		// Where it headed no line, or one whose next head asks for just as much of the same, nobody's
 		// turn has changed.
-		if headed && !(l.parkedAt == at && at.parked.front() == l && l.head().asksAsMuchAs(w)) {
+		if headed && !(l.parkedAt == at && at.front(now) == l && l.head().asksAsMuchAs(w)) {
 			q.dispatchLocked(at, now)
 		}
 		q.unclaimLocked(w)
@@ -404,7 +418,7 @@ func (q *Queue) cancelLocked(w *waiter, now time.Duration) {
 	}
 	w.state = cancelled
 	for i, b := range l.line.buckets {
-		b.refund(w.deadline, w.costAt(i), now) // the deadline is when it was charged
+		b.settle(w.deadline, w.deadline+time.Duration(w.at), w.costAt(i), 0, now) // the deadline is when it was charged
 		b.counts.Departed--
 	}
 	if w.ticket != nil && w.ticket.slot != nil {

@@ -1,6 +1,7 @@
 package leakyqueue
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -21,11 +22,11 @@ func (q *Queue) blockedLocked(buckets []*bucket, r *request, inOrder bool, since
 		return r.lane.parkedAt, never
 	}
 	for i, b := range buckets {
-		if b.full() {
-			return b, never
+		if until := b.fullUntil(r.key.level, now); until > now {
+			return b, until
 		}
 		if inOrder && b.parked.n > 0 {
-			if front := b.parked.front(); b.goesBefore(front, r, i) {
+			if front := b.front(now); b.goesBefore(front, r, i) {
 				return b, never
 			}
 		}
@@ -36,11 +37,11 @@ func (q *Queue) blockedLocked(buckets []*bucket, r *request, inOrder bool, since
 	var by *bucket
 	t := since
 	for i, b := range buckets {
-		from := max(t, b.pausedUntil)
+		from := t
 		if b.slots == 0 && b.claimed(r.place, now) {
 			from = max(from, b.claimedUntil)
 		}
-		if e := b.state.Earliest(from, 0, r.costAt(i)); e > t {
+		if e := b.earliest(from, now, 0, r.costAt(i), r.key.level); e > t {
 			t, by = e, b
 		}
 	}
@@ -60,7 +61,7 @@ func (q *Queue) dueLocked(b *bucket, now time.Duration) time.Duration {
 func (q *Queue) dispatchLocked(b *bucket, now time.Duration) {
 	due := q.dueLocked(b, now)
 	for {
-		l := b.parked.front()
+		l := b.front(now)
 		if l == nil {
 			q.wakeLocked(b, never)
 			return
@@ -81,7 +82,7 @@ func (q *Queue) dispatchLocked(b *bucket, now time.Duration) {
 			return
 		default:
 			q.unparkLocked(l)
-			q.parkLocked(l, by, t)
+			q.parkLocked(l, by, t, now)
 			q.passOverLocked(l, t, now)
 		}
 	}
@@ -105,7 +106,7 @@ func (q *Queue) passOverLocked(l *lane, t, now time.Duration) {
 		until := t
 		if b.slots > 0 {
 			until = min(t, now+(now-w.joined)/8)
-		} else if free := b.state.Earliest(max(now, b.pausedUntil), 0, w.costAt(i)); t == never || t-free > b.departure() {
+		} else if free := b.earliest(now, now, 0, w.costAt(i), l.key.level); t == never || t-free > b.departure(now) {
 			continue
 		}
 		if b.claimedBy == 0 || b.claimedUntil <= now || w.place <= b.claimedBy {
@@ -126,11 +127,11 @@ func (q *Queue) unclaimLocked(w *waiter) {
 }
 
 // parkLocked has l wait for b, who lets its head leave at t at the earliest.
-func (q *Queue) parkLocked(l *lane, b *bucket, t time.Duration) {
+func (q *Queue) parkLocked(l *lane, b *bucket, t, now time.Duration) {
 	l.parkedAt, l.share = b, l.shares[slices.Index(l.line.buckets, b)]
 	l.tag = later(b.shares.virtual[l.key.level], l.share.served)
 	b.parked.push(l)
-	if b.parked.front() == l {
+	if b.front(now) == l {
 		q.wakeLocked(b, t)
 	}
 }
@@ -165,13 +166,16 @@ func (q *Queue) departLocked(w *waiter, t, now time.Duration) {
 	q.chargeLocked(w.lane.line.buckets, &r, t, now)
 	q.removeLocked(w)
 	q.issueLocked(w.ticket, w.lane.line.buckets, w.place, now)
-	w.deadline = t
+	w.deadline, w.at = t, int32(min(now-t, math.MaxInt32))
 	q.endLocked(w, departed)
 }
 
 func (q *Queue) chargeLocked(buckets []*bucket, r *request, t, now time.Duration) {
 	for i, b := range buckets {
-		b.state.Charge(t, r.costAt(i))
+		b.state.Charge(t, now, r.costAt(i))
+		if r.key.level.high() {
+			b.highSeen = now
+		}
 		b.departs(r, i)
 		b.counts.Departed++
 		q.usedLocked(b, now)
@@ -206,7 +210,7 @@ func (q *Queue) joinLocked(w *waiter, now time.Duration) {
 		case by == nil:
 			q.departLocked(w, t, now)
 		default:
-			q.parkLocked(l, by, t)
+			q.parkLocked(l, by, t, now)
 		}
 		return
 	}

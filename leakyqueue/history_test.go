@@ -180,7 +180,7 @@ func (q *Queue) idle() error {
 				}
 				by, t = q.blockedLocked(l.line.buckets, &r, true, t, t)
 			}
-			if at := l.parkedAt; at.parked.front() == l && !at.full() && (at.wake > t || at.wake < now || q.armed > at.wake) {
+			if at := l.parkedAt; at.front(now) == l && at.fullUntil(l.key.level, now) != never && (at.wake > t || at.wake < now || q.armed > at.wake) {
 				return fmt.Errorf("place %d could leave at %v; %s wakes at %v, the timer at %v", w.place, t, at.key, at.wake, q.armed)
 			}
 		}
@@ -283,8 +283,8 @@ func (q *Queue) check() error {
 			return fmt.Errorf("%s: %d of %d slots out", b.key, b.out, b.slots)
 		case b.scheduled != (b.wake != never):
 			return fmt.Errorf("%s: scheduled is %v, wake %v", b.key, b.scheduled, b.wake)
-		case b.parked.n > 0 && !b.scheduled && !b.full():
-			return fmt.Errorf("%s: %d lanes are parked, the first with place %d, and nothing wakes them", b.key, b.parked.n, b.parked.front().head().place)
+		case b.parked.n > 0 && !b.scheduled && b.fullUntil(b.front(q.now()).key.level, q.now()) != never:
+			return fmt.Errorf("%s: %d lanes are parked, the first with place %d, and nothing wakes them", b.key, b.parked.n, b.front(q.now()).head().place)
 		}
 		parked := 0
 		for _, lanes := range b.parked.levels {
@@ -319,7 +319,7 @@ func (q *Queue) checkInTime(b *bucket, l *lane) error {
 	var ahead int64
 	for _, w := range l.inOrder() {
 		cost := w.costAt(slices.Index(l.line.buckets, b))
-		_, t := q.earliestLocked([]*bucket{b}, &request{cost: cost}, func(int) int64 { return ahead }, now)
+		_, t := q.earliestLocked([]*bucket{b}, &request{cost: cost}, func(int) int64 { return ahead }, now, now)
 		ahead += cost
 		if last := min(w.deadline, q.waitEnds(w)); last != never && b.inTimeUntil-b.mark(now) > max(0, last-t)+1 {
 			return fmt.Errorf("%s: in time for %v more, place %d is late after %v", b.key, b.inTimeUntil-b.mark(now), w.place, last-t)

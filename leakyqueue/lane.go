@@ -22,7 +22,7 @@ type waiter struct {
 
 	order links[waiter] // in lane.fresh, then in Queue.woken
 	cost  int32
-	at    int32 // its index in lane.again or Queue.delayed
+	at    int32 // its index in lane.again or Queue.delayed; then how late it left, in nanoseconds
 	state waiterState
 	why   reason // it was refused
 	mixed bool   // its cost is another in some buckets: Ticket.costs

@@ -1,6 +1,10 @@
 package leakyqueue
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"time"
+)
 
 // Who goes first at a bucket is decided in three steps: the higher priority; among those of one
 // priority the flow that has had less; and within a flow who came first.
@@ -80,9 +84,10 @@ type parked struct {
 	n      int
 }
 
-// front is the lane whose turn it is; nil: none is parked. It is of the highest level, unless a lower
-// one was left out for too long.
-func (p *parked) front() *lane {
+// front is the lane whose turn it is at b; nil: none is parked. It is of the highest level, unless a
+// lower one was left out for too long, and isn't kept by the headroom.
+func (b *bucket) front(now time.Duration) *lane {
+	p := &b.parked
 	if p.n == 0 {
 		return nil
 	}
@@ -93,11 +98,23 @@ func (p *parked) front() *lane {
 		case l == nil:
 		case front == nil:
 			front = l
-		case p.owed[i] >= turnEvery:
+		case p.owed[i] >= turnEvery && !b.keeps(front, l, now):
 			return l
 		}
 	}
 	return front
+}
+
+// keeps reports whether headroom has l, of ordinary priority, leave later than front.
+func (b *bucket) keeps(front, l *lane, now time.Duration) bool {
+	if !front.key.level.high() || l.key.level.high() || !b.key.Rule.set.Headroom() {
+		return false
+	}
+	if b.fullUntil(l.key.level, now) > b.fullUntil(front.key.level, now) {
+		return true
+	}
+	cost := func(l *lane) int64 { return l.head().costAt(slices.Index(l.line.buckets, b)) }
+	return b.earliest(now, now, 0, cost(l), l.key.level) > b.earliest(now, now, 0, cost(front), front.key.level)
 }
 
 // first is the first lane of a level. Two lanes of one flow share its count, which grows when either of

@@ -65,7 +65,7 @@ func (q *Queue) tellLateLocked(b *bucket, now time.Duration) {
 		ahead := make([]int64, len(l.line.buckets))
 		for _, w := range l.inOrder() {
 			r := w.request()
-			by, t := q.earliestLocked(l.line.buckets, &r, func(i int) int64 { return ahead[i] }, now)
+			by, t := q.earliestLocked(l.line.buckets, &r, func(i int) int64 { return ahead[i] }, now, now)
 			switch {
 			case b.shutUntil > now:
 				q.refuseLocked(w, tooLate, b, b.saidUntil, now)

@@ -177,7 +177,7 @@ func (q *Queue) AddRule(name string, limits ...limit.Limit) (*Rule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("leakyqueue: rule %q: %w", name, err)
 	}
-	r := &Rule{q: q, name: name, set: set, buckets: make(map[string]*bucket)}
+	r := &Rule{q: q, name: name, set: set, maxCost: set.MaxCost(), buckets: make(map[string]*bucket)}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.rules = append(q.rules, r)
