@@ -113,13 +113,13 @@ func (b *bucket) takes(cost int32) time.Duration {
 	return one * time.Duration(cost)
 }
 
-// mark grows by at least as much as the turns of those who wait here get later.
+// mark grows by at least as much as the turns of those who wait here get later, but for one leap.
 func (b *bucket) mark(now time.Duration) time.Duration { return b.state.Mark(max(now, b.pausedUntil)) }
 
 // expect notes that somebody waits whose turn may come later by margin, but not more.
 func (b *bucket) expect(margin, now time.Duration) {
 	if margin < longest {
-		b.inTimeUntil = min(b.inTimeUntil, b.mark(now)+margin)
+		b.inTimeUntil = min(b.inTimeUntil, b.mark(now)+margin-b.state.Leap())
 	}
 }
 
@@ -130,10 +130,10 @@ func (b *bucket) hurry(d time.Duration) {
 	}
 }
 
-// refund gives back what was charged at t.
-func (b *bucket) refund(t time.Duration, cost int64, now time.Duration) {
+// refund gives back what was charged for a departure that was due at due and left at left.
+func (b *bucket) refund(due, left time.Duration, cost int64, now time.Duration) {
 	before := b.mark(now)
-	b.state.Refund(t, cost)
+	b.state.Refund(due, left, cost)
 	b.hurry(before - b.mark(now)) // who was no later for the charge is no earlier now
 }
 
@@ -156,7 +156,7 @@ func (q *Queue) bucketLocked(k Key, now time.Duration) *bucket {
 //go:noinline
 func (q *Queue) newBucket(k Key, now time.Duration) *bucket {
 	q.ids++
-	b := &bucket{id: q.ids, key: k, state: k.Rule.set.NewState(), slots: k.Rule.set.Slots(), wake: never, used: now}
+	b := &bucket{id: q.ids, key: k, state: k.Rule.set.NewState(q.epoch, k.Value), slots: k.Rule.set.Slots(), wake: never, used: now}
 	k.Rule.buckets[k.Value] = b
 	if k.Value == "" {
 		k.Rule.plain = b

@@ -207,18 +207,18 @@ func (q *Queue) refusedLocked(l *lane, buckets []*bucket, d *Demand, cost int64,
 // nil, and which bucket has it wait so long.
 func (q *Queue) behindLocked(l *lane, buckets []*bucket, place Place, cost int64, now time.Duration) (*bucket, time.Duration) {
 	if l == nil || l.parkedAt == nil {
-		return q.earliestLocked(buckets, 0, cost, now)
+		return q.earliestLocked(buckets, 0, cost, now, now)
 	}
-	by, t := q.earliestLocked(buckets, l.ahead(place), cost, q.dueLocked(l.parkedAt, now))
+	by, t := q.earliestLocked(buckets, l.ahead(place), cost, q.dueLocked(l.parkedAt, now), now)
 	return by, max(t, now)
 }
 
 // earliestLocked returns when a request could leave after those who are ahead of it in its own lane,
 // if nobody else took from its buckets, and which bucket has it wait that long.
-func (q *Queue) earliestLocked(buckets []*bucket, ahead, cost int64, since time.Duration) (*bucket, time.Duration) {
+func (q *Queue) earliestLocked(buckets []*bucket, ahead, cost int64, since, now time.Duration) (*bucket, time.Duration) {
 	by, t := buckets[0], since
 	for _, b := range buckets {
-		if e := b.state.Earliest(max(since, b.pausedUntil, b.shutUntil), ahead, cost); e > t {
+		if e := b.state.Earliest(max(since, b.pausedUntil, b.shutUntil), now, ahead, cost, false); e > t {
 			by, t = b, e
 		}
 	}
@@ -348,7 +348,7 @@ func (q *Queue) cancelLocked(w *waiter, now time.Duration) {
 	}
 	w.state = cancelled
 	for _, b := range l.buckets {
-		b.refund(w.deadline, int64(w.cost), now) // the deadline is when it was charged
+		b.refund(w.deadline, w.deadline+time.Duration(w.at), int64(w.cost), now) // the deadline is when it was charged
 		b.counts.Departed--
 	}
 	if w.ticket != nil && w.ticket.slot != nil {

@@ -1,6 +1,9 @@
 package leakyqueue
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Who may leave, and when, is decided here; everybody else holds a lane, a bucket or the timer.
 //
@@ -32,7 +35,7 @@ func (q *Queue) blockedLocked(buckets []*bucket, place Place, cost int64, since,
 		if b.slots == 0 && b.claimed(place, now) {
 			from = max(from, b.claimedUntil)
 		}
-		if e := b.state.Earliest(from, 0, cost); e > t {
+		if e := b.state.Earliest(from, now, 0, cost, false); e > t {
 			t, by = e, b
 		}
 	}
@@ -93,7 +96,7 @@ func (q *Queue) passOverLocked(l *lane, t, now time.Duration) {
 		until := t
 		if b.slots > 0 {
 			until = min(t, now+(now-w.joined)/8)
-		} else if free := b.state.Earliest(max(now, b.pausedUntil), 0, int64(w.cost)); t == never || t-free > b.departure() {
+		} else if free := b.state.Earliest(max(now, b.pausedUntil), now, 0, int64(w.cost), false); t == never || t-free > b.departure() {
 			continue
 		}
 		if b.claimedBy == 0 || b.claimedUntil <= now || w.place <= b.claimedBy {
@@ -152,13 +155,13 @@ func (q *Queue) departLocked(w *waiter, t, now time.Duration) {
 	q.chargeLocked(w.lane.buckets, int64(w.cost), t, now)
 	q.issueLocked(w.ticket, w.lane.buckets, w.place, now)
 	w.lane.passed = 0
-	w.deadline = t
+	w.deadline, w.at = t, int32(min(now-t, math.MaxInt32))
 	q.endLocked(w, departed)
 }
 
 func (q *Queue) chargeLocked(buckets []*bucket, cost int64, t, now time.Duration) {
 	for _, b := range buckets {
-		b.state.Charge(t, cost)
+		b.state.Charge(t, now, cost)
 		b.counts.Departed++
 		q.usedLocked(b, now)
 	}

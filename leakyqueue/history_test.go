@@ -280,7 +280,7 @@ func (q *Queue) checkInTime(b *bucket, l *lane) error {
 	now := q.now()
 	var ahead int64
 	for _, w := range l.inOrder() {
-		_, t := q.earliestLocked([]*bucket{b}, ahead, int64(w.cost), now)
+		_, t := q.earliestLocked([]*bucket{b}, ahead, int64(w.cost), now, now)
 		ahead += int64(w.cost)
 		if last := min(w.deadline, q.waitEnds(w)); last != never && b.inTimeUntil-b.mark(now) > max(0, last-t)+1 {
 			return fmt.Errorf("%s: in time for %v more, place %d is late after %v", b.key, b.inTimeUntil-b.mark(now), w.place, last-t)

@@ -24,7 +24,7 @@ type waiter struct {
 
 	order links[waiter] // in lane.fresh, then in Queue.woken
 	cost  int32
-	at    int32 // its index in lane.again or Queue.delayed
+	at    int32 // its index in lane.again or Queue.delayed; then how late it left, in nanoseconds
 	state waiterState
 	why   reason // it was refused
 	held  uint8  // 1 + the index in lane.buckets of the last bucket to hold it back; 0: none did

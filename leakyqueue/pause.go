@@ -64,7 +64,7 @@ func (q *Queue) tellLateLocked(b *bucket, now time.Duration) {
 		at := l.parkedAt
 		var ahead int64
 		for _, w := range l.inOrder() {
-			by, t := q.earliestLocked(l.buckets, ahead, int64(w.cost), now)
+			by, t := q.earliestLocked(l.buckets, ahead, int64(w.cost), now, now)
 			switch {
 			case b.shutUntil > now:
 				q.refuseLocked(w, tooLate, b, b.saidUntil, now)

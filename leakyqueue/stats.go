@@ -48,7 +48,7 @@ func (q *Queue) Stats() []BucketStats {
 			InFlight: b.out,
 			Held:     held[b],
 			Paused:   max(0, b.pausedUntil-now),
-			Next:     b.state.Earliest(max(now, b.pausedUntil), 0, 1) - now,
+			Next:     b.state.Earliest(max(now, b.pausedUntil), now, 0, 1, false) - now,
 			Counts:   b.counts,
 		})
 	}
