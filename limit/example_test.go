@@ -31,11 +31,11 @@ func ExampleState() {
 		fmt.Println(err)
 		return
 	}
-	bucket := set.NewState()
+	bucket := set.NewState(time.Time{}, "")
 	now := 5 * time.Second // since an epoch of one's own
 	for range 5 {
-		at := bucket.Earliest(now, 0, 1)
-		bucket.Charge(at, 1)
+		at := bucket.Earliest(now, now, 0, 1, false)
+		bucket.Charge(at, at, 1)
 		fmt.Println(at - now)
 	}
 	// Output:

@@ -183,7 +183,10 @@ func TestWhatALimitSaysOfItself(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"100/s", "100/s burst 20", "concurrent 10", "5/2s", "1e-3/day", "0/s", "nan/s", "1/1h2m3.5s", "\xff/s"} {
+	for _, seed := range []string{"100/s", "100/s burst 20", "concurrent 10", "5/2s", "1e-3/day", "0/s", "nan/s", "1/1h2m3.5s", "\xff/s",
+		"5000/h fixed", "5000/h fixed by clock", "5000/h fixed by key burst 2", "300/m sliding burst 5 headroom 10%", "300/m sliding counter",
+		"1000/day at 00:00 America/Los_Angeles", "10000/month on 1 at 00:00 UTC headroom 7.5%", "1/day at 0:00 local", "concurrent 3 headroom 50%",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -204,9 +207,9 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		st := set.NewState()
-		st.Charge(st.Earliest(0, 0, 1), 1)
-		if next := st.Earliest(0, 1<<40, 1<<30); next < 0 {
+		st := set.NewState(time.Time{}, "")
+		leave(&st, 0, 1)
+		if next := st.Earliest(0, 0, 1<<40, 1<<30, false); next < 0 {
 			t.Fatalf("%q: a departure at %v", text, next)
 		}
 	})

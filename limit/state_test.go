@@ -17,10 +17,20 @@ func newState(t interface{ Fatal(...any) }, limits ...limit.Limit) limit.State {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return set.NewState()
+	return set.NewState(epoch, bucketKey)
+}
+
+// leave has a request leave as soon as it may, and returns when.
+func leave(st *limit.State, now time.Duration, cost int64) time.Duration {
+	t := st.Earliest(now, now, 0, cost, false)
+	st.Charge(t, max(t, now), cost)
+	return t
 }
 
 const ms = time.Millisecond
+
+// epoch is moment 0 of all tests: on the second, minute, hour and day.
+var epoch = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
 // step is one demand at a moment, and when it may leave; it then leaves.
 type step struct {
@@ -59,11 +69,11 @@ func TestDepartures(t *testing.T) {
 	} {
 		st := newState(t, c.limits...)
 		for i, s := range c.steps {
-			got := st.Earliest(s.now, 0, s.cost)
+			got := st.Earliest(s.now, s.now, 0, s.cost, false)
 			if got != s.want {
 				t.Errorf("%s: step %d may leave at %v, want %v", c.name, i, got, s.want)
 			}
-			st.Charge(got, s.cost)
+			st.Charge(got, got, s.cost)
 		}
 	}
 }
@@ -76,18 +86,18 @@ func TestEarliestForThoseAheadProperty(t *testing.T) {
 		now := time.Duration(0)
 		for range rapid.IntRange(0, 5).Draw(t, "before") {
 			now += time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "gap"))
-			at := st.Earliest(now, 0, 1)
-			st.Charge(at, 1)
+			at := st.Earliest(now, now, 0, 1, false)
+			st.Charge(at, at, 1)
 		}
 		one := st.Clone()
 		var ahead int64
 		for range rapid.IntRange(0, 20).Draw(t, "ahead") {
 			cost := rapid.Int64Range(1, 9).Draw(t, "cost")
-			one.Charge(one.Earliest(now, 0, cost), cost)
+			leave(&one, now, cost)
 			ahead += cost
 		}
 		cost := rapid.Int64Range(1, 9).Draw(t, "own cost")
-		if got, want := st.Earliest(now, ahead, cost), one.Earliest(now, 0, cost); got != want {
+		if got, want := st.Earliest(now, now, ahead, cost, false), one.Earliest(now, now, 0, cost, false); got != want {
 			t.Fatalf("%v: behind %d at %v: %v, one by one %v", l, ahead, now, got, want)
 		}
 	})
@@ -117,12 +127,12 @@ func TestSameAsXTimeRateProperty(t *testing.T) {
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
 			now += time.Duration(rapid.Int64Range(0, 3e8).Draw(t, "gap"))
 			cost := rapid.IntRange(1, burst).Draw(t, "cost")
-			got := st.Earliest(now, 0, int64(cost))
+			got := st.Earliest(now, now, 0, int64(cost), false)
 			want := now + oracle.ReserveN(epoch.Add(now), cost).DelayFrom(epoch.Add(now))
 			if diff := (got - want).Abs(); diff > time.Microsecond {
 				t.Fatalf("at %v, cost %d: %v, x/time/rate has %v", now, cost, got, want)
 			}
-			st.Charge(got, int64(cost))
+			st.Charge(got, got, int64(cost))
 		}
 	})
 }
@@ -141,8 +151,8 @@ func TestRateDoesNotDrift(t *testing.T) {
 		const departures = 1_000_000
 		var at time.Duration
 		for range departures {
-			at = st.Earliest(0, 0, 1)
-			st.Charge(at, 1)
+			at = st.Earliest(0, 0, 0, 1, false)
+			st.Charge(at, at, 1)
 		}
 		exact := new(big.Int).Mul(big.NewInt(departures-1), big.NewInt(int64(c.d)))
 		exact.Add(exact, big.NewInt(c.n-1)).Div(exact, big.NewInt(c.n)) // rounded up
@@ -157,8 +167,8 @@ func TestNonIntegralRateDoesNotDrift(t *testing.T) {
 	st := newState(t, limit.PerSecond(math.Pi*1e5))
 	var at time.Duration
 	for range 1_000_001 {
-		at = st.Earliest(0, 0, 1)
-		st.Charge(at, 1)
+		at = st.Earliest(0, 0, 0, 1, false)
+		st.Charge(at, at, 1)
 	}
 	if want := 1e6 / (math.Pi * 1e5) * 1e9; math.Abs(float64(at)-want) > 2 {
 		t.Errorf("10⁶ intervals took %d ns, want %.1f", int64(at), want)
@@ -170,15 +180,15 @@ func TestRefundGivesBackTheChargeProperty(t *testing.T) {
 		st := newState(t, drawRate(t))
 		now := time.Duration(0)
 		for range rapid.IntRange(0, 10).Draw(t, "before") {
-			st.Charge(st.Earliest(now, 0, 1), 1)
+			leave(&st, now, 1)
 			now += time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "gap"))
 		}
 		cost := rapid.Int64Range(1, 5).Draw(t, "cost")
-		before := st.Earliest(now, 0, cost)
-		st.Charge(before, cost)
-		st.Refund(before, cost)
+		before := st.Earliest(now, now, 0, cost, false)
+		st.Charge(before, before, cost)
+		st.Refund(before, before, cost)
 		// It may leave a little less, for a departure later than it could have been; never more.
-		if after := st.Earliest(now, 0, cost); after < before || after > before+1 {
+		if after := st.Earliest(now, now, 0, cost, false); after < before || after > before+1 {
 			t.Fatalf("earliest was %v, after a charge and its refund %v", before, after)
 		}
 	})
@@ -188,14 +198,14 @@ func TestDrainLeavesOneUnit(t *testing.T) {
 	st := newState(t, limit.PerSecond(10).WithBurst(5))
 	st.Drain(time.Second)
 	for i, want := range []time.Duration{1000 * ms, 1100 * ms, 1200 * ms} {
-		got := st.Earliest(time.Second, 0, 1)
+		got := st.Earliest(time.Second, time.Second, 0, 1, false)
 		if got != want {
 			t.Errorf("departure %d after the drain at %v, want %v", i, got, want)
 		}
-		st.Charge(got, 1)
+		st.Charge(got, got, 1)
 	}
 	st.Drain(0) // never makes a departure earlier
-	if got := st.Earliest(time.Second, 0, 1); got != 1300*ms {
+	if got := st.Earliest(time.Second, time.Second, 0, 1, false); got != 1300*ms {
 		t.Errorf("after a drain in the past: %v, want 1.3s", got)
 	}
 }
@@ -206,23 +216,23 @@ func TestFullIsAsGoodAsNewProperty(t *testing.T) {
 		st, fresh := newState(t, l), newState(t, l)
 		now := time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "start"))
 		for range rapid.IntRange(0, 4).Draw(t, "departures") {
-			st.Charge(st.Earliest(now, 0, 1), 1)
+			leave(&st, now, 1)
 		}
 		now += time.Duration(rapid.Int64Range(0, 1e10).Draw(t, "idle"))
 		if !st.Full(now) {
 			return
 		}
 		for range 30 {
-			a, b := st.Earliest(now, 0, 1), fresh.Earliest(now, 0, 1)
+			a, b := st.Earliest(now, now, 0, 1, false), fresh.Earliest(now, now, 0, 1, false)
 			if a != b {
 				t.Fatalf("%v: full at %v, then %v where a new one has %v", l, now, a, b)
 			}
-			st.Charge(a, 1)
-			fresh.Charge(b, 1)
+			st.Charge(a, a, 1)
+			fresh.Charge(b, b, 1)
 		}
 	})
 	st := newState(t, limit.PerSecond(1))
-	st.Charge(0, 1)
+	st.Charge(0, 0, 1)
 	if st.Full(time.Second - 1) {
 		t.Error("full before the interval has passed")
 	}
@@ -240,12 +250,12 @@ func TestMarkMovesWithEveryTurnProperty(t *testing.T) {
 			for range rapid.IntRange(0, 5).Draw(t, label) {
 				now += time.Duration(rapid.Int64Range(0, 2e9).Draw(t, "gap"))
 				cost := rapid.Int64Range(1, 9).Draw(t, "cost")
-				at := st.Earliest(now, 0, cost)
+				at := st.Earliest(now, now, 0, cost, false)
 				switch rapid.IntRange(0, 2).Draw(t, "kind") {
 				case 0:
 					st.Drain(now + time.Duration(rapid.Int64Range(0, 1e10).Draw(t, "drain")))
 				default:
-					st.Charge(at, cost)
+					st.Charge(at, at, cost)
 				}
 			}
 		}
@@ -253,12 +263,12 @@ func TestMarkMovesWithEveryTurnProperty(t *testing.T) {
 		ahead := rapid.Int64Range(0, 100).Draw(t, "ahead")
 		less := rapid.Int64Range(0, ahead).Draw(t, "left meanwhile")
 		cost := rapid.Int64Range(1, 9).Draw(t, "of cost")
-		turn, mark := st.Earliest(now, ahead, cost), st.Mark(now)
+		turn, mark := st.Earliest(now, now, ahead, cost, false), st.Mark(now)
 		step("between")
 		if st.Mark(now) > 100*365*24*time.Hour {
 			return
 		}
-		if later, moved := st.Earliest(now, ahead-less, cost)-turn, st.Mark(now)-mark; later > moved+1 {
+		if later, moved := st.Earliest(now, now, ahead-less, cost, false)-turn, st.Mark(now)-mark; later > moved+1 {
 			t.Fatalf("a turn at %v is later by %v, the mark has moved by %v", turn, later, moved)
 		}
 	})
@@ -272,19 +282,19 @@ func TestRefundIsNeverOverProperty(t *testing.T) {
 		without := st.Clone()
 		now := time.Duration(0)
 		cost := rapid.Int64Range(1, 5).Draw(t, "cost")
-		charged := st.Earliest(now, 0, cost)
-		st.Charge(charged, cost)
+		charged := st.Earliest(now, now, 0, cost, false)
+		st.Charge(charged, charged, cost)
 		for range rapid.IntRange(0, 5).Draw(t, "departures between") {
 			now += time.Duration(rapid.Int64Range(0, 2e9).Draw(t, "gap"))
 			c := rapid.Int64Range(1, 5).Draw(t, "other cost")
-			now = st.Earliest(now, 0, c)
-			st.Charge(now, c)
-			without.Charge(now, c)
+			now = st.Earliest(now, now, 0, c, false)
+			st.Charge(now, now, c)
+			without.Charge(now, now, c)
 		}
-		st.Refund(charged, cost)
+		st.Refund(charged, charged, cost)
 		// Each departure is rounded up to a nanosecond, from which the other state goes on.
 		next := rapid.Int64Range(1, 2000).Draw(t, "cost of the next") // a light one wouldn't show what a burst hides
-		if got, best := st.Earliest(now, 0, next), without.Earliest(now, 0, next); got < best-10 {
+		if got, best := st.Earliest(now, now, 0, next, false), without.Earliest(now, now, 0, next, false); got < best-10 {
 			t.Fatalf("after a refund the next leaves at %v, without the charge at %v", got, best)
 		}
 	})
@@ -292,11 +302,11 @@ func TestRefundIsNeverOverProperty(t *testing.T) {
 
 func TestRefundKeepsTheDrain(t *testing.T) {
 	st := newState(t, limit.PerSecond(1).WithBurst(5))
-	st.Charge(0, 4)
+	st.Charge(0, 0, 4)
 	st.Drain(10 * time.Second)
-	st.Refund(0, 4)
-	st.Charge(st.Earliest(10*time.Second, 0, 1), 1)
-	if at := st.Earliest(10*time.Second, 0, 1); at != 11*time.Second {
+	st.Refund(0, 0, 4)
+	leave(&st, 10*time.Second, 1)
+	if at := st.Earliest(10*time.Second, 10*time.Second, 0, 1, false); at != 11*time.Second {
 		t.Errorf("the second after the pause leaves at %v, want 11s", at)
 	}
 }
@@ -309,18 +319,18 @@ func TestBehindOthersIsNeverLateProperty(t *testing.T) {
 		now := time.Duration(0)
 		for range rapid.IntRange(0, 5).Draw(t, "before") {
 			now += time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "gap"))
-			st.Charge(st.Earliest(now, 0, 1), 1)
+			leave(&st, now, 1)
 		}
 		one := st.Clone()
 		var ahead int64
 		for range rapid.IntRange(0, 20).Draw(t, "ahead") {
 			cost := rapid.Int64Range(1, 9).Draw(t, "cost")
-			one.Charge(one.Earliest(now, 0, cost), cost)
+			leave(&one, now, cost)
 			ahead += cost
 		}
 		cost := rapid.Int64Range(1, 9).Draw(t, "own cost")
 		// The k-th interval is rounded up by less than 2⁻⁶⁴ ns each time: 1 ns for the ceil.
-		if got, want := st.Earliest(now, ahead, cost), one.Earliest(now, 0, cost); got > want+1 {
+		if got, want := st.Earliest(now, now, ahead, cost, false), one.Earliest(now, now, 0, cost, false); got > want+1 {
 			t.Fatalf("behind %d at %v: %v, one by one %v", ahead, now, got, want)
 		}
 	})
@@ -329,8 +339,8 @@ func TestBehindOthersIsNeverLateProperty(t *testing.T) {
 // Those ahead leave from now on, also after a time in which nothing was used.
 func TestThoseAheadLeaveFromNowOn(t *testing.T) {
 	st := newState(t, limit.PerSecond(1))
-	st.Charge(0, 1)
-	if at := st.Earliest(10*time.Second, 3, 1); at != 13*time.Second {
+	st.Charge(0, 0, 1)
+	if at := st.Earliest(10*time.Second, 10*time.Second, 3, 1, false); at != 13*time.Second {
 		t.Errorf("behind three at 10s: %v, want 13s", at)
 	}
 }
@@ -340,20 +350,20 @@ func TestDebtSaturates(t *testing.T) {
 	st := newState(t, limit.Per(1, limit.MaxSpan))
 	last := time.Duration(0)
 	for range 100 {
-		at := st.Earliest(0, 0, 1<<30)
+		at := st.Earliest(0, 0, 0, 1<<30, false)
 		if at < last {
 			t.Fatalf("a departure at %v after one at %v", at, last)
 		}
 		last = at
-		st.Charge(at, 1<<30)
+		st.Charge(at, at, 1<<30)
 	}
-	if far := st.Earliest(0, math.MaxInt64, 1); far < last {
+	if far := st.Earliest(0, 0, math.MaxInt64, 1, false); far < last {
 		t.Errorf("behind an endless queue: %v", far)
 	}
 	for _, cost := range []int64{15, 30, 59, 118, 1<<30 - 1} { // 59 times ten years are just above 2⁶⁴ ns
 		st := newState(t, limit.Per(1, limit.MaxSpan))
-		st.Charge(0, cost)
-		if at := st.Earliest(0, 0, 1); at < 14*limit.MaxSpan {
+		st.Charge(0, 0, cost)
+		if at := st.Earliest(0, 0, 0, 1, false); at < 14*limit.MaxSpan {
 			t.Errorf("after a cost of %d at 10 years each the next leaves after %v", cost, at)
 		}
 	}
@@ -374,7 +384,7 @@ func BenchmarkDeparture(b *testing.B) {
 	var at time.Duration
 	b.ReportAllocs()
 	for b.Loop() {
-		at = st.Earliest(at, 0, 1)
-		st.Charge(at, 1)
+		at = st.Earliest(at, at, 0, 1, false)
+		st.Charge(at, at, 1)
 	}
 }
