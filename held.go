@@ -12,22 +12,49 @@ import (
 // timeout. It is that response's body, then. A nil *held holds nothing.
 type held struct {
 	io.ReadCloser
-	ticket leakyqueue.Ticket
-	cancel context.CancelFunc // nil: no timeout
+	ticket     leakyqueue.Ticket
+	measured   leakyqueue.Ticket  // of rules in shadow mode
+	settlement *settlement        // nil: no rule wants to know the true cost
+	cancel     context.CancelFunc // nil: no timeout
 }
 
 // hold returns what the next attempt needs to hold, which is nothing where nothing has to be given
 // back.
-func (t *Transport) hold(keys []leakyqueue.Key) *held {
-	if t.retry.attemptTimeout > 0 {
-		return new(held)
+func (t *Transport) hold(keys, shadow []leakyqueue.Key) *held {
+	settlement := t.settlementOf(keys)
+	if t.retry.attemptTimeout == 0 && settlement == nil && !needTicket(keys) && !needTicket(shadow) {
+		return nil
 	}
+	return &held{settlement: settlement}
+}
+
+func needTicket(keys []leakyqueue.Key) bool {
 	for _, k := range keys {
-		if k.Rule.Slots() > 0 {
-			return new(held)
+		if k.Rule.Slots() > 0 || k.Cost != 0 {
+			return true
 		}
 	}
-	return nil
+	return false
+}
+
+// measure shows a departure to the rules in shadow mode.
+func (t *Transport) measure(shadow []leakyqueue.Key, d leakyqueue.Demand, h *held) {
+	if len(shadow) == 0 {
+		return
+	}
+	d.Keys, d.Place, d.Delay = shadow, 0, 0
+	var ticket *leakyqueue.Ticket
+	if h != nil {
+		ticket = &h.measured
+	}
+	_, _ = t.queue.Measure(d, ticket) // a cost that could never leave isn't counted
+}
+
+// got notes the response of the attempt.
+func (h *held) got(resp *http.Response) {
+	if h != nil {
+		h.settlement.of(resp)
+	}
 }
 
 func (h *held) ticketOrNil() *leakyqueue.Ticket {
@@ -43,9 +70,11 @@ func (h *held) release() {
 		return
 	}
 	h.ticket.Done()
+	h.measured.Done()
 	if h.cancel != nil {
 		h.cancel()
 	}
+	h.settlement.settle(&h.ticket)
 }
 
 // until makes h last until the end of resp's body: closed, or read to its end or an error. Both,
@@ -80,6 +109,7 @@ func emptyOverHTTP2(resp *http.Response, method string) bool {
 
 func (h *held) Read(p []byte) (int, error) {
 	n, err := h.ReadCloser.Read(p)
+	h.settlement.saw(p[:n])
 	if err != nil {
 		h.release()
 	}

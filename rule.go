@@ -26,6 +26,23 @@ type Rule struct {
 	// an upstream's refusal pauses.
 	Limits []limit.Limit
 
+	// Cost is how much of the rule's rates and windows a request takes, from 1 to leakyqueue.MaxCost: an
+	// estimate of its tokens, say. It must neither modify the request nor read its body, and it is called
+	// by several goroutines at once. A request with a cost out of range, or above what the smallest
+	// window holds, fails with leakyqueue.ErrInvalid. Nil: what WithCost says, or 1.
+	Cost func(*http.Request) int
+
+	// Settle tells what an attempt really cost, 0 or more, once its response's body has ended: read to its
+	// end, or closed. The difference to Cost is then charged or given back, as leakyqueue.Ticket.Settle
+	// says. Not ok: it stays as it was. Of the response, which is a copy, the Body is what the caller has
+	// read of it, up to 1 MiB, so that a JSON body's usage can be seen without being taken away; it needn't
+	// be closed. It is called for every response, also for those that are then retried. Nil: Cost is final.
+	Settle func(*http.Response) (cost int, ok bool)
+
+	// Shadow has the rule hold nobody. Stats tell how many of those who left it would have held, and for
+	// how long: Late, Held and Full of the bucket's Counts. No refusal pauses it.
+	Shadow bool
+
 	// Name is the rule's name in errors and statistics. Defaults to Match.
 	Name string
 }
@@ -63,6 +80,9 @@ type compiledRule struct {
 	rule     *leakyqueue.Rule
 	key      Key
 	wildcard int // the index of the key's wildcard in the pattern
+	cost     func(*http.Request) int
+	settle   func(*http.Response) (int, bool)
+	shadow   bool
 }
 
 func (r Rule) compile(q *leakyqueue.Queue) (compiledRule, error) {
@@ -70,7 +90,7 @@ func (r Rule) compile(q *leakyqueue.Queue) (compiledRule, error) {
 	if err != nil {
 		return compiledRule{}, fmt.Errorf("Match: %w", err)
 	}
-	c := compiledRule{pattern: p, key: r.Key}
+	c := compiledRule{pattern: p, key: r.Key, cost: r.Cost, settle: r.Settle, shadow: r.Shadow}
 	switch r.Key.kind {
 	case pathValueKey:
 		if c.wildcard = p.wildcard(r.Key.wildcard); c.wildcard < 0 {
@@ -91,8 +111,9 @@ func (r Rule) compile(q *leakyqueue.Queue) (compiledRule, error) {
 	return c, nil
 }
 
-// appendKeys appends the buckets that hold req to keys, the widest first; there is at least one.
-func (t *Transport) appendKeys(keys []leakyqueue.Key, req *http.Request) []leakyqueue.Key {
+// appendKeys appends the buckets that hold req to keys, the widest first; there is at least one. Those of
+// rules in shadow mode are apart.
+func (t *Transport) appendKeys(keys []leakyqueue.Key, req *http.Request) (_, shadow []leakyqueue.Key) {
 	if t.hostsHold {
 		keys = append(keys, leakyqueue.Key{Rule: t.hosts, Value: hostOf(req.URL)})
 	}
@@ -110,12 +131,22 @@ func (t *Transport) appendKeys(keys []leakyqueue.Key, req *http.Request) []leaky
 		case funcKey:
 			value = r.key.fn(req)
 		}
-		keys = append(keys, leakyqueue.Key{Rule: r.rule, Value: value})
+		k := leakyqueue.Key{Rule: r.rule, Value: value}
+		if r.cost != nil {
+			if k.Cost = r.cost(req); k.Cost == 0 {
+				k.Cost = -1 // 0 is not to be taken for the default
+			}
+		}
+		if r.shadow {
+			shadow = append(shadow, k)
+		} else {
+			keys = append(keys, k)
+		}
 	}
 	if len(keys) == 0 {
 		keys = append(keys, leakyqueue.Key{Rule: t.hosts, Value: hostOf(req.URL)})
 	}
-	return keys
+	return keys, shadow
 }
 
 // hostOf is the URL's host in lower case, with its port unless that is the scheme's own. For a host

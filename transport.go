@@ -41,6 +41,7 @@ type Transport struct {
 	hosts     *leakyqueue.Rule // a bucket for each host
 	hostsHold bool             // Config.Limits aren't empty: hosts hold what matches a rule, too
 	rules     []compiledRule
+	settles   bool // some rule has Settle
 	retry     retrier
 	counts    counters
 }
@@ -64,6 +65,7 @@ func New(cfg Config) (*Transport, error) {
 			return nil, fmt.Errorf("outflow: Config.Rules[%d].%w", i, err)
 		}
 		t.rules = append(t.rules, c)
+		t.settles = t.settles || c.settle != nil
 	}
 	if t.retry, err = cfg.Retry.compile(queue.MaxPause()); err != nil {
 		return nil, fmt.Errorf("outflow: Config.Retry.%w", err)
@@ -81,11 +83,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errors.New("outflow: Request.URL is nil")
 	}
 	var few [4]leakyqueue.Key
-	keys := t.appendKeys(few[:0], req)
+	keys, shadow := t.appendKeys(few[:0], req)
 	opts := optionsOf(req.Context())
 	demand := leakyqueue.Demand{Cost: opts.cost, Keys: keys, Priority: opts.priority, Flow: opts.flow}
 	tries := t.retry.begin()
-	ours.held = t.hold(keys)
+	ours.held = t.hold(keys, shadow)
 	turn, err := t.queue.Enter(req.Context(), demand, ours.held.ticketOrNil())
 	if err != nil {
 		opts.trace.record(leakyqueue.Departure{}, err)
@@ -98,10 +100,12 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
+		t.measure(shadow, demand, ours.held)
 
 		// Send it.
 		ours.request = nil
 		ours.response, err = t.attempt(req, out, ours.held, &tries)
+		ours.held.got(ours.response)
 
 		// Hear what the upstream says, for those who wait, before anybody gets a slot from this.
 		heard := t.observe(keys, ours.response, &tries)
@@ -121,7 +125,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		ours.request = again
 		demand.Place, demand.Delay = left.Place, verdict.delay
-		hold := t.hold(keys)
+		hold := t.hold(keys, shadow)
 		next, refused := t.queue.Enter(req.Context(), demand, hold.ticketOrNil())
 		if refused != nil {
 			return ours.handOver(req, err)
@@ -150,10 +154,9 @@ func (t *Transport) CloseIdleConnections() {
 // later. It is the zero time for a request that never leaves, because its cost is out of range.
 func (t *Transport) Earliest(req *http.Request) time.Time {
 	var few [4]leakyqueue.Key
-	at, err := t.queue.Earliest(leakyqueue.Demand{
-		Cost: optionsOf(req.Context()).cost,
-		Keys: t.appendKeys(few[:0], req),
-	})
+	keys, _ := t.appendKeys(few[:0], req)
+	opts := optionsOf(req.Context())
+	at, err := t.queue.Earliest(leakyqueue.Demand{Cost: opts.cost, Keys: keys, Priority: opts.priority, Flow: opts.flow})
 	if err != nil {
 		return time.Time{}
 	}

@@ -128,7 +128,7 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Place
 				q.places = r.place
 			}
 			q.chargeLocked(buckets, &r, at, now)
-			q.issueLocked(t, buckets, r.place, now)
+			q.issueLocked(t, buckets, &r, at, now)
 			q.unlock(now)
 			q.keepSpare(spare)
 			return nil, r.place, nil

@@ -165,7 +165,7 @@ func (q *Queue) departLocked(w *waiter, t, now time.Duration) {
 	r := w.request()
 	q.chargeLocked(w.lane.line.buckets, &r, t, now)
 	q.removeLocked(w)
-	q.issueLocked(w.ticket, w.lane.line.buckets, w.place, now)
+	q.issueLocked(w.ticket, w.lane.line.buckets, &r, t, now)
 	w.deadline, w.at = t, int32(min(now-t, math.MaxInt32))
 	q.endLocked(w, departed)
 }

@@ -49,6 +49,14 @@ func anyHistory(t *testing.T, r *rand.Rand) error {
 		{Rule: newRule(t, q, "both", limit.PerSecond(4), limit.Concurrent(1))},
 		{Rule: newRule(t, q, "slow", limit.PerSecond(2))},
 	}
+	if r.IntN(3) == 0 {
+		keys = append(keys,
+			Key{Rule: newRule(t, q, "slots with headroom", limit.Concurrent(3).WithHeadroom(0.4))},
+			Key{Rule: newRule(t, q, "window", limit.FixedWindow(6, time.Second).WithHeadroom(0.3))},
+			Key{Rule: newRule(t, q, "windows", limit.SlidingCounter(8, time.Second).WithHeadroom(0.2), limit.SlidingWindow(20, 5*time.Second))},
+			Key{Rule: newRule(t, q, "clock", limit.FixedWindow(4, time.Second).ByClock().WithHeadroom(0.2), limit.PerSecond(20))},
+		)
+	}
 	type request struct {
 		turn   Turn
 		ticket *Ticket

@@ -14,6 +14,11 @@ type Counts struct {
 	Cancelled    uint64 // the context ended in the queue
 	Pauses       uint64 // began, or grew longer
 	HoldsExpired uint64 // tickets given back by MaxHold
+
+	// Of rules that are only measured: see Queue.Measure.
+	Late uint64        // would have been held by rates or windows
+	Held time.Duration // for how long, together
+	Full uint64        // would have found no slot
 }
 
 // BucketStats is a bucket at one moment.

@@ -12,7 +12,13 @@ type Ticket struct {
 	more  []*bucket // further slots, where several rules limit concurrency
 	since time.Duration
 	place Place
-	costs []int32 // what was charged to each bucket, where that isn't the same
+
+	// What was charged for the departure, for Settle.
+	buckets []*bucket // in the memory of few if they fit
+	few     [4]*bucket
+	due     time.Duration
+	cost    int64
+	costs   []int32 // of each bucket, where they aren't all the same
 
 	order links[Ticket] // in Queue.out
 }
@@ -39,11 +45,16 @@ func (t *Ticket) Place() Place { return t.place }
 // issueLocked takes a slot from each bucket that has any, for a request that leaves.
 //
 //go:noinline
-func (q *Queue) issueLocked(t *Ticket, buckets []*bucket, place Place, now time.Duration) {
+func (q *Queue) issueLocked(t *Ticket, buckets []*bucket, r *request, due, now time.Duration) {
 	if t == nil {
 		return
 	}
-	*t = Ticket{q: q, since: now, place: place, costs: t.costs}
+	t.q, t.since, t.place, t.due, t.cost = q, now, r.place, due, r.cost
+	t.slot, t.more, t.order = nil, nil, links[Ticket]{}
+	t.buckets = append(t.few[:0], buckets...)
+	if r.costs == nil {
+		t.costs = nil
+	}
 	for _, b := range buckets {
 		if b.slots == 0 {
 			continue
