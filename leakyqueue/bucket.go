@@ -1,7 +1,6 @@
 package leakyqueue
 
 import (
-	"slices"
 	"time"
 
 	"github.com/outflow-go/outflow/limit"
@@ -125,7 +124,7 @@ func (b *bucket) claimed(place Place, now time.Duration) bool {
 // departure is how long the rates take for one departure of those who wait here.
 func (b *bucket) departure(now time.Duration) time.Duration {
 	if front := b.front(now); front != nil {
-		return b.takes(front.head().costAt(slices.Index(front.line.buckets, b)))
+		return b.takes(b.headCost(front))
 	}
 	return b.takes(1)
 }

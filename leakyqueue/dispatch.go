@@ -26,7 +26,7 @@ func (q *Queue) blockedLocked(buckets []*bucket, r *request, inOrder bool, since
 			return b, until
 		}
 		if inOrder && b.parked.n > 0 {
-			if front := b.front(now); b.goesBefore(front, r, i) {
+			if front := b.front(now); b.goesBefore(front, r, i, now) {
 				return b, never
 			}
 		}

@@ -98,24 +98,27 @@ func (b *bucket) front(now time.Duration) *lane {
 		case l == nil:
 		case front == nil:
 			front = l
-		case p.owed[i] >= turnEvery && !b.keeps(front, l, now):
+		case p.owed[i] >= turnEvery && !b.keeps(l, front.key.level, b.headCost(front), now):
 			return l
 		}
 	}
 	return front
 }
 
-// keeps reports whether headroom has l, of ordinary priority, leave later than front.
-func (b *bucket) keeps(front, l *lane, now time.Duration) bool {
-	if !front.key.level.high() || l.key.level.high() || !b.key.Rule.set.Headroom() {
+// keeps reports whether headroom has l, of ordinary priority, leave later than one of the given level and
+// cost.
+func (b *bucket) keeps(l *lane, than level, cost int64, now time.Duration) bool {
+	if !than.high() || l.key.level.high() || !b.key.Rule.set.Headroom() {
 		return false
 	}
-	if b.fullUntil(l.key.level, now) > b.fullUntil(front.key.level, now) {
+	if b.fullUntil(l.key.level, now) > b.fullUntil(than, now) {
 		return true
 	}
-	cost := func(l *lane) int64 { return l.head().costAt(slices.Index(l.line.buckets, b)) }
-	return b.earliest(now, now, 0, cost(l), l.key.level) > b.earliest(now, now, 0, cost(front), front.key.level)
+	return b.earliest(now, now, 0, b.headCost(l), l.key.level) > b.earliest(now, now, 0, cost, than)
 }
+
+// headCost is what the head of l takes of b.
+func (b *bucket) headCost(l *lane) int64 { return l.head().costAt(slices.Index(l.line.buckets, b)) }
 
 // first is the first lane of a level. Two lanes of one flow share its count, which grows when either of
 // them leaves: the other is put where it belongs when it gets to the top.
@@ -154,12 +157,13 @@ func (p *parked) departed(l level) {
 
 // goesBefore reports whether front, who is parked at b, has its turn before r, for whom b is the i-th
 // of its buckets.
-func (b *bucket) goesBefore(front *lane, r *request, i int) bool {
+func (b *bucket) goesBefore(front *lane, r *request, i int, now time.Duration) bool {
 	if front == r.lane {
 		return false
 	}
 	if front.key.level != r.key.level {
-		return front.key.level < r.key.level || b.parked.owed[front.key.level] >= turnEvery
+		return front.key.level < r.key.level ||
+			b.parked.owed[front.key.level] >= turnEvery && !b.keeps(front, r.key.level, r.costAt(i), now)
 	}
 	if tag := b.tagOf(r, i); tag != front.tag {
 		return int64(front.tag-tag) < 0
