@@ -68,3 +68,44 @@ func BenchmarkDepartureOfWaiters(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLookup finds one of many live buckets, alone and with a departure from it.
+func BenchmarkLookup(b *testing.B) {
+	for _, keys := range []int{1, 100_000} {
+		q, err := leakyqueue.New(leakyqueue.Config{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		rule, err := q.AddRule("rule", limit.PerSecond(1e9).WithBurst(1e6))
+		if err != nil {
+			b.Fatal(err)
+		}
+		all := make([][]leakyqueue.Key, keys)
+		for i := range all {
+			all[i] = []leakyqueue.Key{{Rule: rule, Value: strconv.Itoa(i * 7919 % keys)}}
+		}
+		depart := func(i int) {
+			if _, err := q.Depart(b.Context(), leakyqueue.Demand{Keys: all[i]}, nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for i := range all {
+			depart(i)
+		}
+		for name, f := range map[string]func(i int){
+			"lookup":    func(i int) { q.Lookup(all[i][0]) },
+			"departure": depart,
+		} {
+			b.Run(name+"/keys="+strconv.Itoa(keys), func(b *testing.B) {
+				b.ReportAllocs()
+				i := 0
+				for b.Loop() {
+					f(i)
+					if i++; i == keys {
+						i = 0
+					}
+				}
+			})
+		}
+	}
+}

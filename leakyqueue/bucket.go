@@ -1,6 +1,7 @@
 package leakyqueue
 
 import (
+	"maps"
 	"time"
 
 	"github.com/outflow-go/outflow/limit"
@@ -18,6 +19,7 @@ type Rule struct {
 	// Guarded by Queue.mu.
 	buckets map[string]*bucket // by key
 	plain   *bucket            // that of the key "", which many rules have alone
+	most    int                // buckets that there were since the map was made
 }
 
 // Name returns the name the rule was made with.
@@ -69,10 +71,9 @@ type bucket struct {
 	// Until mark gets there, nobody who waits here misses its deadline: a pause has nobody to tell.
 	inTimeUntil time.Duration
 
-	// parked are the lanes whose head this bucket keeps from leaving. wake is when the first of them
-	// may leave as far as this bucket goes; never when a slot must come back first.
-	parked    parked
-	shares    shares
+	// wake is when the first of those parked here may leave as far as this bucket goes; never when a slot
+	// must come back first.
+	*order
 	wake      time.Duration
 	wakeIndex int32
 	scheduled bool // in Queue.wakes
@@ -187,7 +188,7 @@ func (q *Queue) bucketLocked(k Key, now time.Duration) *bucket {
 //go:noinline
 func (q *Queue) newBucket(k Key, now time.Duration) *bucket {
 	q.ids++
-	b := &bucket{id: q.ids, key: k, state: k.Rule.set.NewState(q.epoch, k.Value), slots: k.Rule.set.Slots(), ordinary: k.Rule.set.OrdinarySlots(), highSeen: -longest, wake: never, used: now}
+	b := &bucket{id: q.ids, key: k, state: k.Rule.set.NewState(q.epoch, k.Value), slots: k.Rule.set.Slots(), ordinary: k.Rule.set.OrdinarySlots(), highSeen: -longest, order: &noOrder, wake: never, used: now}
 	k.Rule.buckets[k.Value] = b
 	if k.Value == "" {
 		k.Rule.plain = b
@@ -205,6 +206,20 @@ func (q *Queue) usedLocked(b *bucket, now time.Duration) {
 	}
 }
 
+// forget forgets a bucket. A map doesn't shrink by itself, so one of which little is left is copied.
+func (r *Rule) forget(b *bucket) {
+	r.most = max(r.most, len(r.buckets))
+	delete(r.buckets, b.key.Value)
+	if b.key.Value == "" {
+		r.plain = nil
+	}
+	if r.most > 1000 && len(r.buckets) < r.most/64 {
+		few := make(map[string]*bucket, len(r.buckets))
+		maps.Copy(few, r.buckets)
+		r.buckets, r.most = few, len(few)
+	}
+}
+
 // evictLocked forgets buckets that were not used for idleAfter and are as good as new. It looks at a
 // bounded number of them, so that nobody waits for a great clean-up; the timer comes back for more.
 func (q *Queue) evictLocked(now time.Duration) {
@@ -215,10 +230,7 @@ func (q *Queue) evictLocked(now time.Duration) {
 		}
 		if b.idle(now) {
 			q.buckets.remove(b)
-			delete(b.key.Rule.buckets, b.key.Value)
-			if b.key.Value == "" {
-				b.key.Rule.plain = nil
-			}
+			b.key.Rule.forget(b)
 		} else {
 			q.usedLocked(b, now) // looked at again after idleAfter
 		}

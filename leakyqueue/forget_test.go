@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,5 +127,36 @@ func TestForgottenBucketBeginsAnew(t *testing.T) {
 			}
 			time.Sleep(5 * time.Minute)
 		}
+	})
+}
+
+// A million keys that were used once leave nothing behind.
+func TestAMillionKeysLeaveNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, Config{})
+		rule := newRule(t, q, "rule", limit.PerSecond(1000))
+		heap := func() uint64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		before := heap()
+		for i := range 1_000_000 {
+			if _, err := q.Depart(t.Context(), Demand{Keys: []Key{{Rule: rule, Value: strconv.Itoa(i)}}}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		used := heap() - before
+		time.Sleep(idleAfter + time.Second)
+		synctest.Wait()
+		if n := len(q.Stats()); n != 0 {
+			t.Errorf("%d buckets are left", n)
+		}
+		if after := heap(); after > before+before/20 {
+			t.Errorf("%d bytes of heap before, %d after, %d more in between", before, after, used)
+		}
+		runtime.KeepAlive(q)
+		runtime.KeepAlive(rule)
 	})
 }

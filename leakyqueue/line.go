@@ -85,6 +85,9 @@ func (q *Queue) newLane(n *line, key laneKey) *lane {
 	l := &lane{line: n, key: key, weight: q.weightOf(key.flow), fresh: list[waiter]{linksOf: orderLinks}}
 	l.shares, l.costs = make([]*share, len(n.buckets)), make([]int64, len(n.buckets))
 	for i, b := range n.buckets {
+		if b.order == &noOrder {
+			b.order = new(order)
+		}
 		l.shares[i] = b.shares.take(key, n.id)
 	}
 	if key == (laneKey{level: normalLevel}) {

@@ -77,6 +77,15 @@ func (r *request) costAt(i int) int64 {
 	return r.cost
 }
 
+// order is what a bucket knows of those who wait. One for which nobody has waited yet has none: most of
+// a million keys are like that.
+type order struct {
+	parked parked
+	shares shares
+}
+
+var noOrder order // never written to: there is no lane that could
+
 // parked are the lanes whose head a bucket keeps from leaving.
 type parked struct {
 	levels [levels]heap[*lane]
