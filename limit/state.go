@@ -266,7 +266,7 @@ func (st *State) Settle(due, now time.Duration, from, to int64) {
 // Drain takes what rates have saved up as burst, so that the first unit may leave at t and the others
 // follow at the rate. It never makes a departure earlier. Windows save nothing up, and stay as they are.
 func (st *State) Drain(t time.Duration) {
-	st.drained = max(st.drained, t)
+	st.drained = max(st.drained, t, st.last+1)
 	for i := range st.rates {
 		m := &st.rates[i]
 		st.tats[i] = st.tats[i].max(at(t).add(m.interval.times(m.burst - 1)))
