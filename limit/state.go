@@ -82,7 +82,11 @@ func (s Set) MaxCost() int64 {
 // are 0, from 1970 to 2100; only windows that begin by the clock, by the key or by the calendar need
 // it, and it may be zero without them. The key is that of the bucket, for [Limit.ByKey].
 func (s Set) NewState(epoch time.Time, key string) State {
-	st := State{rates: s.rates, last: noMoment, drained: noMoment, origin: origin{key: key}}
+	return s.newState(origin{wall: epoch.UnixNano(), key: key})
+}
+
+func (s Set) newState(o origin) State {
+	st := State{rates: s.rates, last: noMoment, drained: noMoment, origin: o}
 	if len(s.rates) > 0 {
 		st.tats = make([]span, len(s.rates))
 	}
@@ -93,7 +97,6 @@ func (s Set) NewState(epoch time.Time, key string) State {
 	if len(s.windows) == 0 {
 		return st
 	}
-	st.origin.wall = epoch.UnixNano()
 	st.windows = make([]windowState, len(s.windows))
 	for i := range s.windows {
 		st.windows[i] = s.windows[i].newState(st.origin)
