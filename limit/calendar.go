@@ -24,8 +24,8 @@ func (c *calendar) at(t time.Duration) (start, end time.Duration) {
 	return start, c.next(local, windows, start)
 }
 
-// past returns when the window begins and ends that comes some windows after the one that ends at end.
-func (c *calendar) past(end time.Duration, windows int64) (time.Duration, time.Duration) {
+// following returns when the window begins and ends that comes some windows after the one that ends at end.
+func (c *calendar) following(end time.Duration, windows int64) (time.Duration, time.Duration) {
 	if windows == 0 {
 		return c.at(end)
 	}

@@ -121,6 +121,8 @@ func (c *counter) charge(now time.Duration, cost int64) {
 	c.last = max(c.last, now)
 }
 
+func (c *counter) note(now time.Duration, cost int64) { c.charge(now, cost) }
+
 func (c *counter) settle(now time.Duration, more int64) {
 	switch c.begin(now) {
 	case c.start:

@@ -88,10 +88,10 @@ func (f *fixedLog) at(t time.Duration) (start, end time.Duration) {
 	return start, start + f.d
 }
 
-// past returns when the window begins and ends that comes some windows after the one that ends at end.
-func (f *fixedLog) past(end time.Duration, windows int64) (time.Duration, time.Duration) {
+// following returns when the window begins and ends that comes some windows after the one that ends at end.
+func (f *fixedLog) following(end time.Duration, windows int64) (time.Duration, time.Duration) {
 	if f.cal != nil {
-		return f.cal.past(end, windows)
+		return f.cal.following(end, windows)
 	}
 	start := later(end, windows, f.d)
 	return start, start + f.d
@@ -109,7 +109,7 @@ func (f *fixedLog) earliest(t time.Duration, ahead, cost int64, high bool) time.
 	start, end := f.at(t)
 	var used int64
 	if t >= end-f.guard {
-		start, end = f.past(end, 0)
+		start, end = f.following(end, 0)
 	} else {
 		used = f.record.total() - f.record.upTo(f.record.after(start-1))
 	}
@@ -121,7 +121,7 @@ func (f *fixedLog) earliest(t time.Duration, ahead, cost int64, high bool) time.
 		if begun+cost > f.n {
 			full, begun = full+1, 0
 		}
-		start, end = f.past(end, full)
+		start, end = f.following(end, full)
 		used, ahead = 0, begun
 	}
 	t = max(t, start+f.guard)
@@ -133,6 +133,10 @@ func (f *fixedLog) earliest(t time.Duration, ahead, cost int64, high bool) time.
 
 func (f *fixedLog) charge(now time.Duration, cost int64) {
 	f.record.drop(now - f.span())
+	f.note(now, cost)
+}
+
+func (f *fixedLog) note(now time.Duration, cost int64) {
 	if !f.heard(now) {
 		f.told = noMoment // for good, and not until something leaves again
 	}

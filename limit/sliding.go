@@ -24,18 +24,25 @@ func newWindow(l Limit) window {
 // refused. It costs at most 1 % of the time.
 func guardOf(d time.Duration) time.Duration { return min(d/100, 50*time.Millisecond) }
 
-// windowState is what a bucket remembers under one window. All its methods but charge, settle and align
-// leave it as it is.
+// windowState is what a bucket remembers under one window. Only charge, note, settle and adopt
+// change it.
 type windowState interface {
 	// earliest returns the first moment, not before t, at which a cost may leave behind others.
 	earliest(t time.Duration, ahead, cost int64, high bool) time.Duration
 	charge(now time.Duration, cost int64)
+	// note is charge for a departure that may count as one to come, and so forgets nothing.
+	note(now time.Duration, cost int64)
 	// settle changes what was charged at now by so many units.
 	settle(now time.Duration, more int64)
 	// full reports whether the state at now can't be told from a new one.
 	full(now time.Duration) bool
 	clone() windowState
 	declared() *window
+	// past is what left, as far as the state knows.
+	past() past
+	// adopt takes over what it can from the state of a window of the same kind, and reports whether
+	// that was all.
+	adopt(windowState) bool
 }
 
 // slidingLog is the exact log: each unit is remembered until it is d old, and a guard more.
@@ -132,6 +139,10 @@ func (w *window) lent(room int64, length time.Duration) time.Duration {
 
 func (s *slidingLog) charge(now time.Duration, cost int64) {
 	s.record.drop(now - s.span())
+	s.note(now, cost)
+}
+
+func (s *slidingLog) note(now time.Duration, cost int64) {
 	s.record.add(now, cost, s.width, noMoment)
 }
 

@@ -87,7 +87,11 @@ func (s Set) MaxCost() int64 {
 // are 0, from 1970 to 2100; only windows that begin by the clock, by the key or by the calendar need
 // it, and it may be zero without them. The key is that of the bucket, for [Limit.ByKey].
 func (s Set) NewState(epoch time.Time, key string) State {
-	st := State{rates: s.rates, last: noMoment, drained: noMoment, origin: origin{key: key}}
+	return s.newState(origin{wall: epoch.UnixNano(), key: key})
+}
+
+func (s Set) newState(o origin) State {
+	st := State{rates: s.rates, last: noMoment, drained: noMoment, origin: o}
 	if len(s.rates) > 0 {
 		st.tats = make([]span, len(s.rates))
 	}
@@ -98,7 +102,6 @@ func (s Set) NewState(epoch time.Time, key string) State {
 	if len(s.windows) == 0 {
 		return st
 	}
-	st.origin.wall = epoch.UnixNano()
 	st.windows = make([]windowState, len(s.windows))
 	for i := range s.windows {
 		st.windows[i] = s.windows[i].newState(st.origin)
@@ -271,7 +274,7 @@ func (st *State) Settle(due, now time.Duration, from, to int64) {
 // Drain takes what rates have saved up as burst, so that the first unit may leave at t and the others
 // follow at the rate. It never makes a departure earlier. Windows save nothing up, and stay as they are.
 func (st *State) Drain(t time.Duration) {
-	st.drained = max(st.drained, t)
+	st.drained = max(st.drained, t, st.last+1)
 	for i := range st.rates {
 		m := &st.rates[i]
 		st.tats[i] = st.tats[i].max(at(t).add(m.interval.times(m.burst - 1)))
