@@ -2,6 +2,7 @@ package outflow
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 
@@ -26,6 +27,17 @@ func (t *Transport) hold(keys, shadow []leakyqueue.Key) *held {
 		return nil
 	}
 	return &held{settlement: settlement}
+}
+
+// enter brings a request into the queue, and returns what it will hold.
+func (t *Transport) enter(ctx context.Context, d leakyqueue.Demand, shadow []leakyqueue.Key) (leakyqueue.Turn, *held, error) {
+	h := t.hold(d.Keys, shadow)
+	turn, err := t.queue.Enter(ctx, d, h.ticketOrNil())
+	if h == nil && errors.Is(err, leakyqueue.ErrInvalid) { // SetLimits may have added a concurrency meanwhile
+		h = new(held)
+		turn, err = t.queue.Enter(ctx, d, h.ticketOrNil())
+	}
+	return turn, h, err
 }
 
 func needTicket(keys []leakyqueue.Key) bool {

@@ -114,7 +114,7 @@ func (r Rule) compile(q *leakyqueue.Queue) (compiledRule, error) {
 // appendKeys appends the buckets that hold req to keys, the widest first; there is at least one. Those of
 // rules in shadow mode are apart.
 func (t *Transport) appendKeys(keys []leakyqueue.Key, req *http.Request) (_, shadow []leakyqueue.Key) {
-	if t.hostsHold {
+	if t.hostsHold.Load() {
 		keys = append(keys, leakyqueue.Key{Rule: t.hosts, Value: hostOf(req.URL)})
 	}
 	for i := range t.rules {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/outflow-go/outflow/leakyqueue"
@@ -39,7 +41,7 @@ type Transport struct {
 	base      http.RoundTripper
 	queue     *leakyqueue.Queue
 	hosts     *leakyqueue.Rule // a bucket for each host
-	hostsHold bool             // Config.Limits aren't empty: hosts hold what matches a rule, too
+	hostsHold atomic.Bool      // Config.Limits aren't empty: hosts hold what matches a rule, too
 	rules     []compiledRule
 	settles   bool // some rule has Settle
 	retry     retrier
@@ -52,7 +54,8 @@ func New(cfg Config) (*Transport, error) {
 	if err != nil {
 		return nil, fmt.Errorf("outflow: Config.Queue: %w", err)
 	}
-	t := &Transport{base: cfg.Base, queue: queue, hostsHold: len(cfg.Limits) > 0}
+	t := &Transport{base: cfg.Base, queue: queue}
+	t.hostsHold.Store(len(cfg.Limits) > 0)
 	if t.base == nil {
 		t.base = http.DefaultTransport
 	}
@@ -87,8 +90,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	opts := optionsOf(req.Context())
 	demand := leakyqueue.Demand{Cost: opts.cost, Keys: keys, Priority: opts.priority, Flow: opts.flow}
 	tries := t.retry.begin()
-	ours.held = t.hold(keys, shadow)
-	turn, err := t.queue.Enter(req.Context(), demand, ours.held.ticketOrNil())
+	turn, held, err := t.enter(req.Context(), demand, shadow)
+	ours.held = held
 	if err != nil {
 		opts.trace.record(leakyqueue.Departure{}, err)
 		return nil, err
@@ -125,8 +128,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		ours.request = again
 		demand.Place, demand.Delay = left.Place, verdict.delay
-		hold := t.hold(keys, shadow)
-		next, refused := t.queue.Enter(req.Context(), demand, hold.ticketOrNil())
+		next, hold, refused := t.enter(req.Context(), demand, shadow)
 		if refused != nil {
 			return ours.handOver(req, err)
 		}
@@ -147,6 +149,32 @@ func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
 	}
+}
+
+// SetLimits has other limits hold from now on: for the rule of that Name, or of that Match if it has no
+// name; for each host in place of Config.Limits, if the name is "". What has left already counts, and
+// those who wait leave at the new pace: see leakyqueue.Rule.SetLimits. Requests that leave without a slot
+// while the first concurrency is added don't count in it. Where several rules have one name, it is for the
+// first.
+//
+// The error names the limit that is wrong and its value, or the rule that there isn't; nothing has changed
+// then.
+func (t *Transport) SetLimits(rule string, limits ...limit.Limit) error {
+	r := t.hosts
+	if rule != "" {
+		i := slices.IndexFunc(t.rules, func(c compiledRule) bool { return c.rule.Name() == rule })
+		if i < 0 {
+			return fmt.Errorf("outflow: SetLimits: no rule is named %q", rule)
+		}
+		r = t.rules[i].rule
+	}
+	if err := r.SetLimits(limits...); err != nil {
+		return fmt.Errorf("outflow: SetLimits: %w", err)
+	}
+	if rule == "" {
+		t.hostsHold.Store(len(limits) > 0)
+	}
+	return nil
 }
 
 // Earliest returns when req could leave if it came now, as far as rates and pauses decide it, and

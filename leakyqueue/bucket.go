@@ -2,6 +2,7 @@ package leakyqueue
 
 import (
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/outflow-go/outflow/limit"
@@ -10,13 +11,13 @@ import (
 // A Rule is a set of limits that hold for each of its keys alike: every key has a bucket of its own.
 // It belongs to the queue that made it, and is safe for concurrent use.
 type Rule struct {
-	q    *Queue
-	name string
-	set  limit.Set
-
-	maxCost int64 // the highest that ever fits
+	q     *Queue
+	name  string
+	slots atomic.Int64 // of set
 
 	// Guarded by Queue.mu.
+	set     limit.Set
+	maxCost int64              // the highest that ever fits
 	buckets map[string]*bucket // by key
 	plain   *bucket            // that of the key "", which many rules have alone
 	most    int                // buckets that there were since the map was made
@@ -26,7 +27,7 @@ type Rule struct {
 func (r *Rule) Name() string { return r.name }
 
 // Slots returns how many requests of one key may be out at once; 0: any number.
-func (r *Rule) Slots() int { return r.set.Slots() }
+func (r *Rule) Slots() int { return int(r.slots.Load()) }
 
 // A Key names one bucket of a rule.
 type Key struct {
@@ -57,6 +58,7 @@ type bucket struct {
 	highSeen time.Duration // when somebody of high priority last came or left
 
 	pausedUntil time.Duration
+	unpaused    *limit.State  // state without the pause; nil: something has left since
 	shutUntil   time.Duration // until then nobody may even wait: the pause is beyond MaxPause
 	saidUntil   time.Duration // how long that pause really is
 
@@ -160,6 +162,9 @@ func (b *bucket) hurry(d time.Duration) {
 func (b *bucket) settle(due, left time.Duration, from, to int64, now time.Duration) {
 	before := b.mark(now)
 	b.state.Settle(due, left, from, to)
+	if b.unpaused != nil {
+		b.unpaused.Settle(due, left, from, to)
+	}
 	b.hurry(before - b.mark(now)) // who was no later for the charge is no earlier now
 }
 

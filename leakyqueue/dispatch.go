@@ -2,7 +2,6 @@ package leakyqueue
 
 import (
 	"math"
-	"slices"
 	"time"
 )
 
@@ -128,7 +127,7 @@ func (q *Queue) unclaimLocked(w *waiter) {
 
 // parkLocked has l wait for b, who lets its head leave at t at the earliest.
 func (q *Queue) parkLocked(l *lane, b *bucket, t, now time.Duration) {
-	l.parkedAt, l.share = b, l.shares[slices.Index(l.line.buckets, b)]
+	l.parkedAt, l.share = b, l.shares[l.indexOf(b)]
 	l.tag = later(b.shares.virtual[l.key.level], l.share.served)
 	b.parked.push(l)
 	if b.front(now) == l {
@@ -173,6 +172,7 @@ func (q *Queue) departLocked(w *waiter, t, now time.Duration) {
 func (q *Queue) chargeLocked(buckets []*bucket, r *request, t, now time.Duration) {
 	for i, b := range buckets {
 		b.state.Charge(t, now, r.costAt(i))
+		b.unpaused = nil
 		if r.key.level.high() {
 			b.highSeen = now
 		}

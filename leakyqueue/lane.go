@@ -148,6 +148,9 @@ func (l *lane) before(o *lane) bool {
 
 func (l *lane) index() *int32 { return &l.parkedIndex }
 
+// indexOf is where b is among the buckets that l waits for; -1: it doesn't.
+func (l *lane) indexOf(b *bucket) int { return slices.Index(l.line.buckets, b) }
+
 func (l *lane) waiting() int { return len(l.again) + l.fresh.n }
 
 // head is the waiter whose turn it is. The lane has one.
@@ -214,7 +217,7 @@ func (q *Queue) removeLocked(w *waiter) {
 	if l.heads(w) {
 		l.passed = 0
 	}
-	w.held = uint8(1 + slices.Index(l.line.buckets, l.parkedAt))
+	w.held = uint8(1 + l.indexOf(l.parkedAt))
 	switch w.state {
 	case delayed:
 		q.delayed.remove(delayedWaiter{w})
@@ -254,7 +257,7 @@ func (q *Queue) removeLocked(w *waiter) {
 // refuseLocked ends the wait of w with an error.
 func (q *Queue) refuseLocked(w *waiter, why reason, by *bucket, earliest, now time.Duration) {
 	q.removeLocked(w)
-	if i := slices.Index(w.lane.line.buckets, by); i >= 0 {
+	if i := w.lane.indexOf(by); i >= 0 {
 		w.held = uint8(1 + i)
 	}
 	due := earliest

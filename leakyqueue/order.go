@@ -2,7 +2,6 @@ package leakyqueue
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -127,7 +126,7 @@ func (b *bucket) keeps(l *lane, than level, cost int64, now time.Duration) bool 
 }
 
 // headCost is what the head of l takes of b.
-func (b *bucket) headCost(l *lane) int64 { return l.head().costAt(slices.Index(l.line.buckets, b)) }
+func (b *bucket) headCost(l *lane) int64 { return l.head().costAt(l.indexOf(b)) }
 
 // first is the first lane of a level. Two lanes of one flow share its count, which grows when either of
 // them leaves: the other is put where it belongs when it gets to the top.

@@ -17,6 +17,20 @@ import (
 //
 // The error is [ErrInvalid], for a key that isn't of a rule of this queue; then nothing is paused.
 func (q *Queue) Pause(until time.Time, keys ...Key) error {
+	return q.eachBucket(keys, func(b *bucket, now time.Duration) {
+		q.pauseLocked(b, now+min(time.Until(until), longest), now)
+	})
+}
+
+// Resume ends the pauses of the keys' buckets, or of the queue's own without any, also those that an
+// upstream asked for. As at the end of any pause, one leaves at once if the rate lets it, and the others
+// follow at the rate. The error is that of Pause.
+func (q *Queue) Resume(keys ...Key) error {
+	return q.eachBucket(keys, q.resumeLocked)
+}
+
+// eachBucket calls f for the buckets of the keys, or the queue's own without any.
+func (q *Queue) eachBucket(keys []Key, f func(b *bucket, now time.Duration)) error {
 	for i, k := range keys {
 		if k.Rule == nil || k.Rule.q != q {
 			return fmt.Errorf("leakyqueue: %w: keys[%d] isn't of a rule of this queue", ErrInvalid, i)
@@ -24,15 +38,27 @@ func (q *Queue) Pause(until time.Time, keys ...Key) error {
 	}
 	q.mu.Lock()
 	now := q.now()
-	end := now + min(time.Until(until), longest)
 	if len(keys) == 0 {
-		q.pauseLocked(q.bucketLocked(Key{Rule: q.own}, now), end, now)
+		f(q.bucketLocked(Key{Rule: q.own}, now), now)
 	}
 	for _, k := range keys {
-		q.pauseLocked(q.bucketLocked(k, now), end, now)
+		f(q.bucketLocked(k, now), now)
 	}
 	q.unlock(now)
 	return nil
+}
+
+func (q *Queue) resumeLocked(b *bucket, now time.Duration) {
+	if b.pausedUntil <= now && b.shutUntil <= now {
+		return
+	}
+	b.pausedUntil, b.shutUntil = now, now
+	if b.unpaused != nil {
+		b.state, b.unpaused = *b.unpaused, nil
+		b.state.Drain(now)
+	}
+	q.usedLocked(b, now)
+	q.dispatchLocked(b, now)
 }
 
 func (q *Queue) pauseLocked(b *bucket, end, now time.Duration) {
@@ -46,6 +72,9 @@ func (q *Queue) pauseLocked(b *bucket, end, now time.Duration) {
 	}
 	if end <= now || end <= b.pausedUntil && b.shutUntil <= now {
 		return
+	}
+	if b.unpaused == nil {
+		b.unpaused = new(b.state.Clone())
 	}
 	b.pausedUntil = max(b.pausedUntil, end)
 	b.state.Drain(b.pausedUntil)

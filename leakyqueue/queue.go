@@ -178,6 +178,7 @@ func (q *Queue) AddRule(name string, limits ...limit.Limit) (*Rule, error) {
 		return nil, fmt.Errorf("leakyqueue: rule %q: %w", name, err)
 	}
 	r := &Rule{q: q, name: name, set: set, maxCost: set.MaxCost(), buckets: make(map[string]*bucket)}
+	r.slots.Store(int64(set.Slots()))
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.rules = append(q.rules, r)

@@ -1,0 +1,60 @@
+package leakyqueue
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/outflow-go/outflow/limit"
+)
+
+// SetLimits has other limits hold for all of the rule's buckets from now on. What has left counts under
+// them, too: of a rate the used part of the burst stays used, and a window goes on counting, as
+// [limit.Set.Adopt] says. Those who wait leave at the new pace; who can't make its deadline any more is
+// refused with ErrDeadline, and who asks for more than the new limits ever let go with ErrQueueFull.
+// Slots that are out stay out, even if they are more than there are now.
+//
+// The error names the limit that is wrong and its value; then nothing has changed.
+func (r *Rule) SetLimits(limits ...limit.Limit) error {
+	set, err := limit.Join(limits...)
+	if err != nil {
+		return fmt.Errorf("leakyqueue: rule %q: %w", r.name, err)
+	}
+	q := r.q
+	q.mu.Lock()
+	now := q.now()
+	r.set, r.maxCost = set, set.MaxCost()
+	r.slots.Store(int64(set.Slots()))
+	for _, b := range r.buckets {
+		q.adoptLocked(b, set, now)
+	}
+	q.unlock(now)
+	return nil
+}
+
+func (q *Queue) adoptLocked(b *bucket, set limit.Set, now time.Duration) {
+	b.state = set.Adopt(&b.state, now)
+	if b.unpaused != nil {
+		b.unpaused = new(set.Adopt(b.unpaused, now))
+	}
+	b.slots, b.ordinary = set.Slots(), set.OrdinarySlots()
+	q.refuseTooCostlyLocked(b, now)
+	if b.waiting > 0 {
+		q.tellLateLocked(b, now)
+	}
+	q.dispatchLocked(b, now)
+}
+
+// refuseTooCostlyLocked refuses those who wait for b and would wait for ever.
+func (q *Queue) refuseTooCostlyLocked(b *bucket, now time.Duration) {
+	for _, l := range q.lanesOf(b) {
+		at, i := l.parkedAt, l.indexOf(b)
+		for _, w := range l.inOrder() {
+			if w.costAt(i) > b.key.Rule.maxCost {
+				q.refuseLocked(w, crowdedOut, b, never, now)
+			}
+		}
+		if at != nil && at != b {
+			q.dispatchLocked(at, now)
+		}
+	}
+}
