@@ -153,7 +153,7 @@ func (b *bucket) expect(margin, now time.Duration) {
 
 // hurry notes that those who wait here have d less than was expected.
 func (b *bucket) hurry(d time.Duration) {
-	if b.inTimeUntil != never {
+	if b.inTimeUntil != never && d > 0 {
 		b.inTimeUntil -= d
 	}
 }

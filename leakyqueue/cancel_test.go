@@ -31,7 +31,7 @@ func TestCancelledTurnHoldsNothing(t *testing.T) {
 		if s := q.Stats()[0]; s.Waiting != 0 || s.InFlight != 0 || s.Counts.Cancelled > 2 {
 			t.Errorf("after both were cancelled: %+v", s)
 		}
-		if err := q.check(); err != nil {
+		if err := q.check(false); err != nil {
 			t.Error(err)
 		}
 	})

@@ -52,11 +52,13 @@ func (q *Queue) resumeLocked(b *bucket, now time.Duration) {
 	if b.pausedUntil <= now && b.shutUntil <= now {
 		return
 	}
+	before := b.mark(now)
 	b.pausedUntil, b.shutUntil = now, now
 	if b.unpaused != nil {
 		b.state, b.unpaused = *b.unpaused, nil
 		b.state.Drain(now)
 	}
+	b.hurry(before - b.mark(now)) // who came during the pause reckoned with it
 	q.usedLocked(b, now)
 	q.dispatchLocked(b, now)
 }
