@@ -14,7 +14,7 @@ import (
 type held struct {
 	io.ReadCloser
 	ticket     leakyqueue.Ticket
-	measured   leakyqueue.Ticket  // of rules in shadow mode
+	measured   *leakyqueue.Ticket // of rules in shadow mode; nil: there are none
 	settlement *settlement        // nil: no rule wants to know the true cost
 	cancel     context.CancelFunc // nil: no timeout
 }
@@ -55,9 +55,9 @@ func (t *Transport) measure(shadow []leakyqueue.Key, d leakyqueue.Demand, h *hel
 		return
 	}
 	d.Keys, d.Place, d.Delay = shadow, 0, 0
-	var ticket *leakyqueue.Ticket
+	ticket := new(leakyqueue.Ticket)
 	if h != nil {
-		ticket = &h.measured
+		h.measured = ticket
 	}
 	_, _ = t.queue.Measure(d, ticket) // a cost that could never leave isn't counted
 }

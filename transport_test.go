@@ -117,3 +117,34 @@ func TestOverlongPauseGoesBackToTheCaller(t *testing.T) {
 		}
 	})
 }
+
+// Where nobody waits a rate costs no allocation, and a concurrency one: the body.
+func TestWhereNobodyWaitsNothingIsAllocated(t *testing.T) {
+	resp := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}
+	base := baseFunc(func(*http.Request) (*http.Response, error) { return resp, nil })
+	fast := limit.PerSecond(1e9).WithBurst(1e6)
+	for _, tt := range []struct {
+		name string
+		cfg  outflow.Config
+		want float64
+	}{
+		{"no limit", outflow.Config{}, 0},
+		{"rate", outflow.Config{Limits: []limit.Limit{fast}}, 0},
+		{"window", outflow.Config{Limits: []limit.Limit{fast, limit.FixedWindow(1e9, time.Hour)}}, 0},
+		{"rules", outflow.Config{Rules: []outflow.Rule{
+			{Match: "/", Limits: []limit.Limit{fast}}, {Match: "/{id}", Key: outflow.PathValue("id"), Limits: []limit.Limit{fast}},
+		}}, 0},
+		{"concurrency", outflow.Config{Limits: []limit.Limit{fast, limit.Concurrent(10)}}, 1},
+	} {
+		tt.cfg.Base = base
+		tr := newTransport(t, tt.cfg)
+		req := newRequest(t.Context(), t, "GET", "http://api.example.com/things", nil)
+		if n := testing.AllocsPerRun(100, func() {
+			if _, err := tr.RoundTrip(req); err != nil {
+				t.Fatal(err)
+			}
+		}); n > tt.want {
+			t.Errorf("%s: %v allocations, want %v", tt.name, n, tt.want)
+		}
+	}
+}

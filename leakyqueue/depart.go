@@ -268,7 +268,7 @@ func (q *Queue) demandedLocked(few []*bucket, d *Demand, t *Ticket, now time.Dur
 	mixed := false
 	for i, k := range d.Keys {
 		if k.Cost < 0 || k.Cost > MaxCost {
-			return nil, r, invalidKeyCost(i, k)
+			return nil, r, invalidKeyCost(i, k.Cost)
 		}
 		if k.Rule == nil || k.Rule.q != q {
 			return nil, r, invalidKey(i, "isn't of a rule of this queue")
@@ -290,11 +290,11 @@ func (q *Queue) demandedLocked(few []*bucket, d *Demand, t *Ticket, now time.Dur
 		if t == nil {
 			return nil, r, needsTicketFor("Demand.Keys have costs of their own")
 		}
-		r.costs = t.costs[:0]
+		t.costs = t.costs[:0]
 		for _, k := range d.Keys {
-			r.costs = append(r.costs, int32(cmp.Or(k.Cost, cost)))
+			t.costs = append(t.costs, int32(cmp.Or(k.Cost, cost)))
 		}
-		t.costs = r.costs
+		r.costs = t.costs
 	}
 	if q.waiting > 0 {
 		r.lane = q.findLine(few).find(r.key)
@@ -320,8 +320,8 @@ func neverFits(cost int, r *Rule) error {
 }
 
 //go:noinline
-func invalidKeyCost(i int, k Key) error {
-	return fmt.Errorf("leakyqueue: %w: Demand.Keys[%d].Cost is %d, want 1 to %d, or 0 for Demand.Cost", ErrInvalid, i, k.Cost, MaxCost)
+func invalidKeyCost(i, cost int) error {
+	return fmt.Errorf("leakyqueue: %w: Demand.Keys[%d].Cost is %d, want 1 to %d, or 0 for Demand.Cost", ErrInvalid, i, cost, MaxCost)
 }
 
 func needNoTicket(buckets []*bucket) error {

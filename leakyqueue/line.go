@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // line is all who wait for the same buckets, in lanes. It lives as long as it has any.
@@ -81,7 +82,8 @@ func (q *Queue) newLine(buckets []*bucket) *line {
 }
 
 //go:noinline
-func (q *Queue) newLane(n *line, key laneKey) *lane {
+func (q *Queue) newLane(n *line, of laneKey) *lane {
+	key := laneKey{of.level, strings.Clone(of.flow)} // so that nobody's Demand needs to be allocated
 	l := &lane{line: n, key: key, weight: q.weightOf(key.flow), fresh: list[waiter]{linksOf: orderLinks}}
 	l.shares, l.costs = make([]*share, len(n.buckets)), make([]int64, len(n.buckets))
 	for i, b := range n.buckets {
