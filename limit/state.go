@@ -202,11 +202,11 @@ func (st *State) open(t, from, now time.Duration, ahead, cost int64, high bool) 
 				t, still = e, false
 			}
 		}
-		if still {
+		if still || t >= Never {
 			break
 		}
 	}
-	return t
+	return min(t, Never)
 }
 
 // Charge takes the cost of a departure that was due at a moment that [State.Earliest] returned and that
