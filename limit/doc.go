@@ -12,6 +12,9 @@
 // departure. Nothing here reads a clock, starts a goroutine or takes a lock, so a State belongs to
 // one goroutine at a time. Limit and Set are immutable and may be shared.
 //
+// Windows that begin by the clock, by a key or by the calendar need to know what the wall clock showed
+// at the epoch: [Set.NewState] is told. If the wall clock is set later, they stay where they were.
+//
 // # Rates
 //
 // A rate of n per d with burst b is kept as one number, the theoretical arrival time TAT of the
@@ -28,6 +31,27 @@
 // T is kept in units of 2⁻⁶⁴ ns, rounded up, and a departure is rounded up to the next nanosecond:
 // rounding never admits more than was declared, and the rate drifts by less than one part in 10¹⁰
 // up to [MaxRate].
+//
+// # Windows
+//
+// With a window of n per d the k-th departure waits for the (k−n)-th to drop out:
+//
+//   - [SlidingWindow], an exact log: when that is d ago;
+//   - [SlidingCounter]: when the estimate from two counters allows it;
+//   - [FixedWindow] whose phase is known: when the window in which it left is over;
+//   - [FixedWindow] whose phase isn't known: as for the log, in which what left within d/16 counts as
+//     having left last. So whenever the upstream's windows begin, none of them has more than n.
+//
+// A plain fixed window lets up to 2n leave around the boundary between two, and is for upstreams that
+// count so. Each takes O(1) memory, but for the exact log, and work that doesn't grow with n, or with its
+// logarithm. The answer for a request behind many others is a closed form, too.
+//
+// Requests take time on their way, and not all the same. So windows have a guard of d/100, at most 50 ms:
+// in logs what left counts for a guard longer than d; nothing leaves in the last guard before a known
+// boundary (also a counter's), or in the first guard after one of a fixed window. Then an upstream of the
+// same kind refuses nothing, as long as no request takes longer than another by more than a guard, and
+// our clock is ahead of its by no more than the fastest request takes (fixed windows: and a guard more).
+// It takes work that saturates a window at most 1 % longer.
 //
 // # Concurrency
 //

@@ -207,17 +207,17 @@ func (st *State) open(t, from, now time.Duration, ahead, cost int64, high bool) 
 				t, still = e, false
 			}
 		}
-		if still {
+		if still || t >= Never {
 			break
 		}
 	}
-	return t
+	return min(t, Never)
 }
 
 // Charge takes the cost of a departure that was due at a moment that [State.Earliest] returned and that
 // really left at now. Rates are charged at due, so that those who follow catch up; windows at now, since
 // what left late counts late. A departure before it was allowed is charged as debt: those who come
-// later wait for it. What is charged to windows doesn't go back in time.
+// later wait for it. now must not go back from one call to the next.
 func (st *State) Charge(due, now time.Duration, cost int64) {
 	st.last = max(st.last, due)
 	if st.more {

@@ -331,6 +331,40 @@ func TestLimitsHoldJointlyProperty(t *testing.T) {
 	})
 }
 
+// To share entries costs a log of unknown phase at most a sixteenth of a window against the exact one,
+// and a full burst comes again after just a window and a guard.
+func TestCompactionIsBoundedProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 50).Draw(t, "n")
+		st, d, guard := newState(t, limit.FixedWindow(n, time.Second)), time.Second, 10*ms
+		var all []left
+		now := time.Duration(0)
+		for range rapid.IntRange(1, 150).Draw(t, "steps") {
+			now += drawTime(t, d/10, "gap")
+			at := leave(&st, now, 1)
+			exact := now
+			if i := len(all) - n; i >= 0 {
+				exact = max(now, all[i].at+d+guard)
+			}
+			if at < exact || at > exact+d/16 {
+				t.Fatalf("departs at %v, by an exact log at %v", at, exact)
+			}
+			now = at
+			all = append(all, left{at, 1})
+		}
+		if size := limit.RecordSize(&st); size > 64 {
+			t.Fatalf("there is room for %d entries", size)
+		}
+	})
+	st := newState(t, limit.FixedWindow(100, time.Second))
+	at := time.Duration(0)
+	for i := range 1000 {
+		if at = leave(&st, at, 1); at != time.Duration(i/100)*1010*ms {
+			t.Fatalf("departure %d at %v", i, at)
+		}
+	}
+}
+
 // Clones go their own ways; what is full can't be told from new.
 func TestWindowCloneAndFullProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
