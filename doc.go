@@ -21,7 +21,8 @@
 // # Ordering
 //
 // Requests that wait for the same buckets leave in the order of their RoundTrip calls; a retry keeps
-// its place. Package leakyqueue says more.
+// its place. [WithPriority] and [WithFlow] have some go before others, or take turns with them; lines
+// that meet in one bucket share it fairly. Package leakyqueue says more.
 //
 // # Cancellation
 //

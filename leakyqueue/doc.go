@@ -22,10 +22,16 @@
 //
 // # Ordering
 //
-// Those who wait for the same buckets leave in the order in which they came. Where several lines
-// meet in one bucket, the one whose head came first goes first; but a line that something else holds
-// back doesn't hold up the others. A retry takes the place it had before. A cost above one has those
-// behind it wait, even if a lighter one could leave meanwhile: otherwise it might wait for ever.
+// Who goes first at a bucket is decided in three steps:
+//
+//  1. The higher [Priority]. A lower one gets at least every 16th departure nevertheless.
+//  2. Of one priority, the flow that has had less of the bucket, in cost over its weight: see
+//     [Demand].Flow. Without a name, those who wait for the same buckets are a flow, so the children of
+//     one parent share it fairly.
+//  3. Of one flow, who came first. A retry takes the place it had before.
+//
+// A line that something else holds back doesn't hold up the others. A cost above one has those behind
+// it in its flow wait, even if a lighter one could leave meanwhile: otherwise it might wait for ever.
 //
 // # Cancellation
 //
@@ -40,7 +46,7 @@
 //	   rate r and burst b; costs above b, which leave alone, apart. Never more than n hold one of
 //	   its n slots.
 //	I2 Never idle: while somebody waits whom every bucket would let go, one goes.
-//	I3 In order, as above.
+//	I3 In order, as above: strictly within a flow of one priority, and each flow gets its share.
 //	I4 Nothing lost: every wait ends once, with a departure, a refusal or its context's end; every
 //	   slot comes back once.
 //	I5 Told early, as above. With several rates or several keys, where a turn can't be foretold

@@ -10,8 +10,9 @@ import (
 
 // A Priority says who goes first where several wait: the higher. The zero Priority is Normal.
 //
-// A lower priority isn't starved: a level at which somebody waits gets at least one of 16 departures
-// from a bucket, or of 16 for each of the levels that are owed one.
+// A lower priority isn't starved: while somebody of it waits at a bucket, it gets at least one of 16
+// departures from there, or one of 20 where all the levels above wait, too. What a limit keeps as
+// headroom is not for it even then.
 type Priority int8
 
 // The priorities that there are.
