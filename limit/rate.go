@@ -28,7 +28,8 @@ func newMeter(l Limit) meter {
 // those times since the charge.
 //
 // That is kept for any charge in the past: each low is the least in a span of time that ends at a
-// moment, and they rise, since an earlier one that isn't below a later one says nothing. There are only
+// moment, and they rise, since an earlier one that isn't below a later one says nothing. Where the clock
+// was ahead they are 0. There are only
 // a few of them; where there were more, two spans are made one, with the lower of their lows.
 type lows struct {
 	n     int
@@ -84,12 +85,20 @@ func (l *lows) lower(t, back time.Duration) {
 	}
 }
 
-// note notes a charge at due, before it is made, for each rate with a burst. It goes in coarse steps, so
-// that the lows of a bucket in steady use are all alike.
-func (st *State) note(due time.Duration) {
-	for i := range st.rates {
-		if m := &st.rates[i]; m.burst > 1 {
-			st.lows[i].note(st.last, time.Duration((st.tats[i].ns-int64(due))&m.steps))
+// note notes a charge at due, which is made already, for each rate with a burst. It goes in coarse steps,
+// so that the lows of a bucket in steady use are all alike.
+func (st *State) note(due time.Duration, cost int64) {
+	for i := range st.lows {
+		m := &st.rates[i]
+		if m.burst == 1 {
+			continue
+		}
+		before := st.tats[i].sub(m.interval.times(cost))
+		l, low := &st.lows[i], time.Duration((before.ns-int64(due))&m.steps)
+		if l.n == 1 && l.low[0] >= low {
+			l.until[0], l.low[0] = st.last, low // as it mostly is where buckets are always full, or always empty
+		} else {
+			l.note(st.last, low)
 		}
 	}
 }

@@ -220,9 +220,6 @@ func (st *State) open(t, from, now time.Duration, ahead, cost int64, high bool) 
 // later wait for it. now must not go back from one call to the next.
 func (st *State) Charge(due, now time.Duration, cost int64) {
 	st.last = max(st.last, due)
-	if st.more {
-		st.chargeMore(due, now, cost)
-	}
 	for i := range st.rates {
 		tat := st.tats[i]
 		// due is a whole nanosecond. Where it is the first after the exact moment, which is kept,
@@ -232,14 +229,15 @@ func (st *State) Charge(due, now time.Duration, cost int64) {
 		}
 		st.tats[i] = tat.add(st.rates[i].interval.times(cost))
 	}
+	if st.more {
+		st.chargeMore(due, now, cost)
+	}
 }
 
 // chargeMore charges what isn't a mere rate, and notes what rates with a burst need. It is kept out of the
 // way of the most frequent case.
 func (st *State) chargeMore(due, now time.Duration, cost int64) {
-	if st.lows != nil {
-		st.note(due)
-	}
+	st.note(due, cost)
 	for _, w := range st.windows {
 		w.charge(now, cost)
 	}
