@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/outflow-go/outflow"
+	"github.com/outflow-go/outflow/limit"
 )
 
 // The README's Go blocks stand in example_test.go, where they are compiled.
@@ -36,4 +37,27 @@ func TestReadmeQuickStartCompiles(t *testing.T) {
 		t.Error(err)
 	}
 	_ = quickStart // it would send a request
+}
+
+// The texts in the README's table of limits are limits.
+func TestReadmeLimitsParse(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(readme), "| text | is |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for row := range strings.Lines(table) {
+		for i, text := range strings.Split(strings.Split(row, "|")[1], "`") {
+			if i%2 == 0 {
+				continue
+			}
+			if _, err := limit.Parse(strings.Replace(text, "…", "300/m sliding", 1)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if !strings.Contains(table, "headroom") {
+		t.Error("no table of limits")
+	}
 }
