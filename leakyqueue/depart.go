@@ -1,39 +1,9 @@
 package leakyqueue
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"slices"
 	"time"
 )
-
-// A Demand is what a request asks of the queue. The zero Demand is a newcomer of cost 1 in the
-// queue's own bucket.
-type Demand struct {
-	// Cost is how much of each rate the request takes, from 1 to MaxCost. Zero: 1.
-	Cost int
-
-	// Keys are the buckets that hold the request, jointly: it leaves when all of them let it, and is
-	// charged to all of them then. None: the queue's own. A key may come only once.
-	Keys []Key
-
-	// Place is the place that an earlier departure of the same request had, so that a retry goes
-	// before all who came after it. Zero: a newcomer, who goes last.
-	Place Place
-
-	// Priority says who goes first where several wait. Zero: Normal.
-	Priority Priority
-
-	// Flow names those with whom the request shares a fair part of each bucket: a tenant, say, that is
-	// not to be delayed by another tenant's thousands. Flows of one priority take turns, as
-	// Config.Weights says. "": those who wait for the same buckets are a flow.
-	Flow string
-
-	// Delay is how long the request stays out of line before it takes its place, or a newcomer the
-	// last one: others may leave meanwhile. It is part of neither MaxWaiting nor MaxWait.
-	Delay time.Duration
-}
 
 // A Departure tells how a request left.
 type Departure struct {
@@ -41,9 +11,6 @@ type Departure struct {
 	Queued time.Duration // how long it waited, Demand.Delay included
 	Held   string        // the last bucket that held it back, as in Error.Bucket; "" if none did
 }
-
-// delay is Delay within its bounds.
-func (d *Demand) delay() time.Duration { return min(max(d.Delay, 0), longest) }
 
 // Wait returns when one request of cost 1 may leave, or says why it won't, with an [*Error]. It is
 // for queues without a concurrency limit, which need [Queue.Acquire]: in those it returns
@@ -248,101 +215,6 @@ func (q *Queue) earliestLocked(buckets []*bucket, r *request, ahead func(i int) 
 	return by, t
 }
 
-// demandedLocked returns what a demand asks for, with its buckets in the memory of few if they fit, and
-// its costs, if they differ, in that of t.
-func (q *Queue) demandedLocked(few []*bucket, d *Demand, t *Ticket, now time.Duration) (_ []*bucket, r request, _ error) {
-	cost := cmp.Or(d.Cost, 1)
-	if cost < 1 || cost > MaxCost {
-		return nil, r, invalidCost(d)
-	}
-	level, err := levelOf(d.Priority)
-	if err != nil {
-		return nil, r, err
-	}
-	if len(d.Keys) == 0 {
-		if int64(cost) > q.own.maxCost {
-			return nil, r, neverFits(cost, q.own)
-		}
-		few = append(few, q.bucketLocked(Key{Rule: q.own}, now))
-	}
-	mixed := false
-	for i, k := range d.Keys {
-		if k.Cost < 0 || k.Cost > MaxCost {
-			return nil, r, invalidKeyCost(i, k.Cost)
-		}
-		if k.Rule == nil || k.Rule.q != q {
-			return nil, r, invalidKey(i, "isn't of a rule of this queue")
-		}
-		b := q.bucketLocked(k, now)
-		if slices.Contains(few, b) {
-			return nil, r, invalidKey(i, "is there twice")
-		}
-		if int64(cmp.Or(k.Cost, cost)) > k.Rule.maxCost {
-			return nil, r, neverFits(cmp.Or(k.Cost, cost), k.Rule)
-		}
-		few = append(few, b)
-		if k.Cost != 0 && k.Cost != cost {
-			mixed = true
-		}
-	}
-	r = request{key: laneKey{level, d.Flow}, place: cmp.Or(d.Place, q.places+1), cost: int64(cost)}
-	if mixed {
-		if t == nil {
-			return nil, r, needsTicketFor("Demand.Keys have costs of their own")
-		}
-		t.costs = t.costs[:0]
-		for _, k := range d.Keys {
-			t.costs = append(t.costs, int32(cmp.Or(k.Cost, cost)))
-		}
-		r.costs = t.costs
-	}
-	if q.waiting > 0 {
-		r.lane = q.findLine(few).find(r.key)
-	}
-	return few, r, nil
-}
-
-// Errors are made in functions of their own, to keep their variables off the stack of everybody else.
-
-//go:noinline
-func invalidCost(d *Demand) error {
-	return fmt.Errorf("leakyqueue: %w: Demand.Cost is %d, want 1 to %d", ErrInvalid, d.Cost, MaxCost)
-}
-
-//go:noinline
-func invalidKey(i int, why string) error {
-	return fmt.Errorf("leakyqueue: %w: Demand.Keys[%d] %s", ErrInvalid, i, why)
-}
-
-//go:noinline
-func neverFits(cost int, r *Rule) error {
-	return fmt.Errorf("leakyqueue: %w: a cost of %d never leaves: %q lets %d go in a window", ErrInvalid, cost, r.name, r.maxCost)
-}
-
-//go:noinline
-func invalidKeyCost(i, cost int) error {
-	return fmt.Errorf("leakyqueue: %w: Demand.Keys[%d].Cost is %d, want 1 to %d, or 0 for Demand.Cost", ErrInvalid, i, cost, MaxCost)
-}
-
-func needNoTicket(buckets []*bucket) error {
-	for _, b := range buckets {
-		if b.slots > 0 {
-			return needsTicket(b)
-		}
-	}
-	return nil
-}
-
-//go:noinline
-func needsTicket(b *bucket) error {
-	return needsTicketFor(fmt.Sprintf("%q limits concurrency", b.key))
-}
-
-//go:noinline
-func needsTicketFor(why string) error {
-	return fmt.Errorf("leakyqueue: %w: %s, so the departure needs a ticket", ErrInvalid, why)
-}
-
 // Await returns when the request has departed, was refused, or ctx has ended. The context is that of
 // Enter, or one with the same deadline.
 func (t Turn) Await(ctx context.Context) (Departure, error) {
@@ -372,59 +244,4 @@ func (q *Queue) await(ctx context.Context, w *waiter, delay time.Duration) (Depa
 		left.Held = b.key.String()
 	}
 	return left, nil
-}
-
-// Cancel gives up the turn of a request that won't be sent, and the slots of its ticket. Its charge
-// isn't given back if the request had left when Enter returned. Further calls do nothing.
-func (t Turn) Cancel() {
-	if t.w != nil {
-		t.q.cancel(t.w)
-	} else {
-		t.ticket.Done()
-	}
-}
-
-// cancel ends w's wait, unless it has ended already with a refusal or a cancellation, and reports that.
-func (q *Queue) cancel(w *waiter) (time.Duration, bool) {
-	q.mu.Lock()
-	now := q.now()
-	if w.state == refused || w.state == cancelled {
-		q.mu.Unlock()
-		return now, false
-	}
-	q.cancelLocked(w, now)
-	q.unlock(now)
-	return now, true
-}
-
-// cancelLocked ends w's wait, and gives its turn to the next if it had come already: the caller has
-// gone and would send nothing.
-func (q *Queue) cancelLocked(w *waiter, now time.Duration) {
-	l := w.lane
-	for _, b := range l.line.buckets {
-		b.counts.Cancelled++
-	}
-	if w.state != departed {
-		at, headed := l.parkedAt, l.heads(w)
-		q.removeLocked(w)
-		w.state = cancelled
-		// Where it headed no line, or one whose next head asks for just as much of the same, nobody's
-		// turn has changed.
-		if headed && !(l.parkedAt == at && at.front(now) == l && l.head().asksAsMuchAs(w)) {
-			q.dispatchLocked(at, now)
-		}
-		q.unclaimLocked(w)
-		return
-	}
-	w.state = cancelled
-	for i, b := range l.line.buckets {
-		b.settle(w.deadline, w.deadline+time.Duration(w.at), w.costAt(i), 0, now) // the deadline is when it was charged
-		b.counts.Departed--
-	}
-	if w.ticket != nil && w.ticket.slot != nil {
-		q.giveBackLocked(w.ticket, now)
-	}
-	for _, b := range l.line.buckets {
-		q.dispatchLocked(b, now)
-	}
 }
