@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	_ "time/tzdata" // for machines that have no zones
 
 	"github.com/outflow-go/outflow/internal/testserver"
 )
@@ -301,7 +302,7 @@ func TestDaily(t *testing.T) {
 	} {
 		zone, err := time.LoadLocation(tt.zone)
 		if err != nil {
-			t.Skip(err) // no zones on this machine
+			t.Fatal(err)
 		}
 		next := testserver.Daily(tt.hour, tt.minute, zone)
 		at, err := time.Parse(layout, tt.from)
