@@ -202,20 +202,28 @@ func (q *Queue) joinLocked(w *waiter, now time.Duration) {
 		}
 	}
 	if l.parkedAt == nil {
-		r := w.request()
-		by, t := q.blockedLocked(l.line.buckets, &r, true, max(w.joined, now-q.cfg.Slack), now)
-		switch {
-		case t != never && q.late(w, t, now):
-			q.refuseLocked(w, tooLate, by, t, now)
-		case by == nil:
-			q.departLocked(w, t, now)
-		default:
-			q.parkLocked(l, by, t, now)
-		}
+		q.beginLocked(w, now)
 		return
 	}
 	if l.head() == w {
 		q.dispatchLocked(l.parkedAt, now)
+	}
+}
+
+// beginLocked has w leave or be parked, which nobody else waits in the lane of.
+//
+//go:noinline
+func (q *Queue) beginLocked(w *waiter, now time.Duration) {
+	l := w.lane
+	r := w.request()
+	by, t := q.blockedLocked(l.line.buckets, &r, true, max(w.joined, now-q.cfg.Slack), now)
+	switch {
+	case t != never && q.late(w, t, now):
+		q.refuseLocked(w, tooLate, by, t, now)
+	case by == nil:
+		q.departLocked(w, t, now)
+	default:
+		q.parkLocked(l, by, t, now)
 	}
 }
 
