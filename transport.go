@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -149,32 +148,6 @@ func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
 	}
-}
-
-// SetLimits has other limits hold from now on: for the rule of that Name, or of that Match if it has no
-// name; for each host in place of Config.Limits, if the name is "". What has left already counts, and
-// those who wait leave at the new pace: see leakyqueue.Rule.SetLimits. Requests that leave without a slot
-// while the first concurrency is added don't count in it. Where several rules have one name, it is for the
-// first.
-//
-// The error names the limit that is wrong and its value, or the rule that there isn't; nothing has changed
-// then.
-func (t *Transport) SetLimits(rule string, limits ...limit.Limit) error {
-	r := t.hosts
-	if rule != "" {
-		i := slices.IndexFunc(t.rules, func(c compiledRule) bool { return c.rule.Name() == rule })
-		if i < 0 {
-			return fmt.Errorf("outflow: SetLimits: no rule is named %q", rule)
-		}
-		r = t.rules[i].rule
-	}
-	if err := r.SetLimits(limits...); err != nil {
-		return fmt.Errorf("outflow: SetLimits: %w", err)
-	}
-	if rule == "" {
-		t.hostsHold.Store(len(limits) > 0)
-	}
-	return nil
 }
 
 // Earliest returns when req could leave if it came now, as far as rates and pauses decide it, and
