@@ -112,10 +112,10 @@ func (b *bucket) fullUntil(l level, now time.Duration) time.Duration {
 		return now
 	case b.out >= b.slots:
 		return never
-	case l.high() || b.highSeen+lentAfter <= now:
+	case l.high():
 		return now
 	default:
-		return b.highSeen + lentAfter
+		return max(now, b.highSeen+lentAfter)
 	}
 }
 

@@ -162,7 +162,10 @@ func (q *Queue) refusedLocked(buckets []*bucket, r *request, d *Demand, deadline
 		}
 	}
 	full := false
-	if n := q.findLine(buckets); n != nil && d.Place == 0 && q.cfg.Overflow != Block && q.fullLocked(n) {
+	if n := q.findLine(buckets); n != nil && d.Place == 0 && q.fullLocked(n) {
+		if q.cfg.Overflow == Block {
+			return never, nil, nil // it is looked at when it comes in
+		}
 		victim = q.givesWay(n, r.key.level)
 		full = victim == nil
 	}

@@ -120,7 +120,7 @@ func (q *Queue) unclaimLocked(w *waiter) {
 	for _, b := range w.lane.line.buckets {
 		if b.claimedBy == w.place {
 			b.claimedBy = 0
-			q.unclaimed = append(q.unclaimed, b)
+			q.stirred = append(q.stirred, b)
 		}
 	}
 }
@@ -177,6 +177,9 @@ func (q *Queue) chargeLocked(buckets []*bucket, r *request, t, now time.Duration
 			b.highSeen = now
 		}
 		b.departs(r, i)
+		if b.parked.n > 0 && (r.lane == nil || r.lane.parkedAt != b) {
+			q.stirred = append(q.stirred, b) // another may go first there now
+		}
 		b.counts.Departed++
 		q.usedLocked(b, now)
 	}
@@ -282,11 +285,11 @@ func (q *Queue) scheduleLocked(now time.Duration) {
 // unlock lets those leave, or in, who waited for a claim to end or for room, sets the timer, gives up q.mu, and only then
 // wakes those whose wait has ended, so that none of them runs into the lock.
 func (q *Queue) unlock(now time.Duration) {
-	for len(q.unclaimed)+len(q.roomy) > 0 {
+	for len(q.stirred)+len(q.roomy) > 0 {
 		q.letInLocked(now)
-		if last := len(q.unclaimed) - 1; last >= 0 {
-			b := q.unclaimed[last]
-			q.unclaimed = q.unclaimed[:last]
+		if last := len(q.stirred) - 1; last >= 0 {
+			b := q.stirred[last]
+			q.stirred = q.stirred[:last]
 			q.dispatchLocked(b, now)
 		}
 	}

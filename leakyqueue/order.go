@@ -189,9 +189,8 @@ func (b *bucket) tagOf(r *request, i int) uint64 {
 	return later(virtual, r.lane.shares[i].served)
 }
 
-// refix puts l, which is parked at b, where it belongs after its head or its share has changed.
+// refix puts l, which is parked at b, where it belongs after its head has changed.
 func (b *bucket) refix(l *lane) {
-	l.tag = later(l.tag, l.share.served)
 	b.parked.levels[l.key.level].fix(l)
 }
 

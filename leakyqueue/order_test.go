@@ -122,6 +122,24 @@ func TestWeightsOfFlows(t *testing.T) {
 	})
 }
 
+// A flow whose only caller has just left doesn't come back as a new one: it has had its turn.
+func TestFlowOfOneCallerGetsNoMoreThanItsShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, newQueue(t, leakyqueue.Config{}, limit.PerSecond(100)))
+		for i := range 9 {
+			name := fmt.Sprint("many ", i)
+			c.come(10, name, leakyqueue.Demand{Flow: name})
+		}
+		c.come(1, "one", leakyqueue.Demand{Flow: "one"})
+		c.run(30 * time.Second)
+		for name, waits := range c.waits {
+			if n := len(waits); n < 294 || n > 306 {
+				t.Errorf("%q left %d times of 3000, want a tenth", name, n)
+			}
+		}
+	})
+}
+
 // Where costs differ, it is the cost that is shared.
 func TestFlowsShareCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

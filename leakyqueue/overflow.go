@@ -42,7 +42,7 @@ func (q *Queue) givesWay(n *line, newcomer level) (victim *waiter) {
 
 // fullLocked reports whether as many wait in n as may.
 func (q *Queue) fullLocked(n *line) bool {
-	return q.cfg.MaxWaiting > 0 && (n.waiting >= q.cfg.MaxWaiting || n.outside.n > 0)
+	return q.cfg.MaxWaiting > 0 && n.waiting >= q.cfg.MaxWaiting
 }
 
 // crowdOutLocked refuses who gives way to a newcomer.

@@ -148,6 +148,28 @@ func TestBlockKeepsThemOutside(t *testing.T) {
 	})
 }
 
+// The time outside isn't part of MaxWait.
+func TestMaxWaitBeginsInside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, Config{MaxWaiting: 1, Overflow: Block, MaxWait: 1500 * time.Millisecond}, limit.PerSecond(1))
+		enter(t, q, t.Context(), Demand{})
+		start := time.Now()
+		for i := range 4 {
+			turn, _ := enter(t, q, t.Context(), Demand{})
+			defer func() {
+				if _, err := turn.Await(t.Context()); err != nil {
+					t.Errorf("number %d: %v", i, err)
+				}
+			}()
+		}
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		if s := q.Stats()[0]; s.Waiting != 0 {
+			t.Errorf("after %v %d wait", time.Since(start), s.Waiting)
+		}
+	})
+}
+
 func TestCloseEndsThoseOutside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, in := full(t, Block, Normal)

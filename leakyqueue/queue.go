@@ -118,26 +118,26 @@ type Queue struct {
 
 	// mu guards what follows, and every bucket, lane, waiter and ticket. Nothing is waited for, and
 	// nobody is called or woken, while it is held.
-	mu        sync.Mutex
-	rules     []*Rule
-	buckets   list[bucket]        // all of them, the least recently used first
-	lines     map[string]*line    // of those who wait for several buckets, by ID
-	wakes     heap[*bucket]       // by when the oldest head parked there may leave
-	delayed   heap[delayedWaiter] // by when they join their lane
-	arrivals  arrivals            // who waits, and since when; empty without MaxWait
-	out       list[Ticket]        // those that hold a slot, in the order of departure
-	woken     list[waiter]        // to be woken when mu is given up
-	unclaimed []*bucket           // to be dispatched before that
-	roomy     []*line             // may have room for those outside
-	waiting   int                 // in lanes or delayed
-	round     uint64              // how often the lock was given up
-	places    Place               // the last one given
-	ids       uint64              // the last given to a bucket
-	closing   bool                // newcomers are refused
-	closed    bool                // everybody is
-	drained   chan struct{}       // closed when nobody waits or holds a slot any more
-	timer     *time.Timer         // calls fire
-	armed     time.Duration       // when the timer fires; never if it isn't set
+	mu       sync.Mutex
+	rules    []*Rule
+	buckets  list[bucket]        // all of them, the least recently used first
+	lines    map[string]*line    // of those who wait for several buckets, by ID
+	wakes    heap[*bucket]       // by when the oldest head parked there may leave
+	delayed  heap[delayedWaiter] // by when they join their lane
+	arrivals arrivals            // who waits, and since when; empty without MaxWait
+	out      list[Ticket]        // those that hold a slot, in the order of departure
+	woken    list[waiter]        // to be woken when mu is given up
+	stirred  []*bucket           // their order may have changed: to be dispatched before that
+	roomy    []*line             // may have room for those outside
+	waiting  int                 // in lanes or delayed
+	round    uint64              // how often the lock was given up
+	places   Place               // the last one given
+	ids      uint64              // the last given to a bucket
+	closing  bool                // newcomers are refused
+	closed   bool                // everybody is
+	drained  chan struct{}       // closed when nobody waits or holds a slot any more
+	timer    *time.Timer         // calls fire
+	armed    time.Duration       // when the timer fires; never if it isn't set
 }
 
 // New returns a queue in which the given limits hold jointly, and that holds nobody back without

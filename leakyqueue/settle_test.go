@@ -162,6 +162,9 @@ func TestSettleCorrectsOneRule(t *testing.T) {
 		}
 		ticket.Done()
 		wg.Wait()
+		if at, err := q.Earliest(leakyqueue.Demand{Keys: keys(1)}); err != nil || !at.After(time.Now()) {
+			t.Errorf("500 and 500 of 1000 tokens are taken, and one more could leave at %v, %v", at.Sub(start), err)
+		}
 		if err := ticket.Settle(0, tokens); err != nil {
 			t.Error(err)
 		}
@@ -184,13 +187,16 @@ func TestSettleTellsWhomItMakesLate(t *testing.T) {
 		}
 		start := time.Now()
 		var wg sync.WaitGroup
-		wg.Go(func() {
-			if err := q.Wait(t.Context()); !errors.Is(err, leakyqueue.ErrDeadline) || time.Since(start) != 0 {
-				t.Errorf("told %v after %v", err, time.Since(start))
-			}
-		})
-		synctest.Wait()
-		if err := ticket.Settle(200); err != nil {
+		for i := range 50 { // the last at 5 s
+			wg.Go(func() {
+				err := q.Wait(t.Context())
+				if late := errors.Is(err, leakyqueue.ErrDeadline); late != (i >= 20) || late && time.Since(start) != 0 {
+					t.Errorf("number %d was told %v after %v", i, err, time.Since(start))
+				}
+			})
+			synctest.Wait()
+		}
+		if err := ticket.Settle(81); err != nil { // 8 s later
 			t.Error(err)
 		}
 		wg.Wait()
@@ -221,6 +227,16 @@ func TestMeasureHoldsNobody(t *testing.T) {
 		}
 		if s := q.Stats()[0]; s.InFlight != 0 {
 			t.Errorf("%d in flight after Done", s.InFlight)
+		}
+		windows, err := q.AddRule("windows", limit.SlidingWindow(1, time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 { // each would leave a window after the one before
+			held, err := q.Measure(leakyqueue.Demand{Keys: []leakyqueue.Key{{Rule: windows}}}, nil)
+			if least := time.Duration(i) * time.Minute; err != nil || held < least || held > least+time.Second {
+				t.Errorf("number %d: %v, %v, want %v", i, held, err, least)
+			}
 		}
 		if _, err := q.Measure(leakyqueue.Demand{Cost: -1}, nil); !errors.Is(err, leakyqueue.ErrInvalid) {
 			t.Error(err)

@@ -73,7 +73,6 @@ func (sh *shares) take(key laneKey, line string) *share {
 		sh.left--
 	}
 	s.lanes++
-	s.served = later(s.served, sh.virtual[key.level])
 	return s
 }
 
