@@ -157,9 +157,15 @@ func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, r *request
 		q.crowdOutLocked(victim, now)
 	}
 	l := q.laneFor(buckets, r.key)
-	for _, b := range buckets {
+	for i, b := range buckets {
 		if b.waiting == 0 {
 			b.inTimeUntil = never
+			if b.pool != nil {
+				b.pool.heaviest = 0
+			}
+		}
+		if b.pool != nil {
+			b.pool.heaviest = max(b.pool.heaviest, r.costAt(i))
 		}
 		b.waiting++
 		b.expect(margin, now)
@@ -273,6 +279,9 @@ func (q *Queue) demandedLocked(few []*bucket, d *Demand, t *Ticket, now time.Dur
 		if k.Rule == nil || k.Rule.q != q {
 			return nil, r, invalidKey(i, "isn't of a rule of this queue")
 		}
+		if k.Rule.pool != nil && k.Value != "" {
+			return nil, r, invalidMember(i, k)
+		}
 		b := q.bucketLocked(k, now)
 		if slices.Contains(few, b) {
 			return nil, r, invalidKey(i, "is there twice")
@@ -315,6 +324,11 @@ func invalidKey(i int, why string) error {
 }
 
 //go:noinline
+func invalidMember(i int, k Key) error {
+	return fmt.Errorf("leakyqueue: %w: Demand.Keys[%d].Value is %q, want \"\": the pool %q chooses the member", ErrInvalid, i, k.Value, k.Rule.name)
+}
+
+//go:noinline
 func neverFits(cost int, r *Rule) error {
 	return fmt.Errorf("leakyqueue: %w: a cost of %d never leaves: %q lets %d go in a window", ErrInvalid, cost, r.name, r.maxCost)
 }
@@ -326,7 +340,7 @@ func invalidKeyCost(i, cost int) error {
 
 func needNoTicket(buckets []*bucket) error {
 	for _, b := range buckets {
-		if b.slots > 0 {
+		if b.slots > 0 || b.pool != nil {
 			return needsTicket(b)
 		}
 	}
@@ -335,6 +349,9 @@ func needNoTicket(buckets []*bucket) error {
 
 //go:noinline
 func needsTicket(b *bucket) error {
+	if b.pool != nil {
+		return needsTicketFor(fmt.Sprintf("%q is a pool", b.key))
+	}
 	return needsTicketFor(fmt.Sprintf("%q limits concurrency", b.key))
 }
 
@@ -417,7 +434,8 @@ func (q *Queue) cancelLocked(w *waiter, now time.Duration) {
 		return
 	}
 	w.state = cancelled
-	for i, b := range l.line.buckets {
+	for i := range l.line.buckets {
+		b := w.leftFrom(i)
 		b.settle(w.deadline, w.deadline+time.Duration(w.at), w.costAt(i), 0, now) // the deadline is when it was charged
 		b.counts.Departed--
 	}
