@@ -406,7 +406,9 @@ func (q *Queue) checkInTime(b *bucket, l *lane) error {
 // forgets returns an error unless all buckets are gone once they have been idle for long enough.
 func (q *Queue) forgets() error {
 	time.Sleep(10 * time.Minute)
-	if n := q.buckets.n; n != 0 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if n := q.buckets.n; n != 0 { // those of pools stay
 		return fmt.Errorf("%d idle buckets were not forgotten", n)
 	}
 	return nil

@@ -126,7 +126,7 @@ func TestSlotsOfAPoolAreItsMembers(t *testing.T) {
 		if third.Member(pool) != "b" || memberStats(t, q, "b").InFlight != 1 || memberStats(t, q, "").InFlight != 2 {
 			t.Errorf("left with %q: %+v", third.Member(pool), q.Stats())
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(2 * time.Minute)
 		if memberStats(t, q, "").InFlight != 0 || memberStats(t, q, "b").Counts.HoldsExpired != 1 {
 			t.Errorf("after MaxHold: %+v", q.Stats())
 		}
