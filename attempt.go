@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/outflow-go/outflow/leakyqueue"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 
 // attempt sends out, which is req or a copy of it. Exactly one of its results is nil. When it
 // returns, or panics, the request's body is closed or Base's to close.
-func (t *Transport) attempt(req, out *http.Request, held *held, tries *tries) (*http.Response, error) {
+func (t *Transport) attempt(req, out *http.Request, keys []leakyqueue.Key, held *held, tries *tries) (*http.Response, error) {
 	sent, handedOver := out, false
 	defer func() {
 		if !handedOver {
@@ -26,6 +28,10 @@ func (t *Transport) attempt(req, out *http.Request, held *held, tries *tries) (*
 		}
 	}()
 	tries.n++
+	if t.pools {
+		out = t.withCredentials(req, out, keys, held)
+		sent = out
+	}
 	if tries.n > 1 && t.retry.prepare != nil {
 		if err := t.retry.prepare(out); err != nil {
 			return nil, &prepareError{err}
@@ -53,6 +59,25 @@ func (t *Transport) attempt(req, out *http.Request, held *held, tries *tries) (*
 		resp.Request = req
 	}
 	return resp, nil
+}
+
+// withCredentials has the rules with a pool put the credential that the attempt leaves with on out, or on
+// a copy if that is the caller's.
+func (t *Transport) withCredentials(req, out *http.Request, keys []leakyqueue.Key, held *held) *http.Request {
+	for i := range t.rules {
+		r := &t.rules[i]
+		if r.use == nil || !holds(keys, r.rule) {
+			continue
+		}
+		if out == req {
+			out = req.Clone(req.Context())
+		}
+		if out.Header == nil {
+			out.Header = make(http.Header)
+		}
+		r.use(out, held.ticket.Member(r.rule))
+	}
+	return out
 }
 
 // rewind returns a copy of req to be sent again, with its body from the start, or nil if that body

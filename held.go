@@ -42,7 +42,7 @@ func (t *Transport) enter(ctx context.Context, d leakyqueue.Demand, shadow []lea
 
 func needTicket(keys []leakyqueue.Key) bool {
 	for _, k := range keys {
-		if k.Rule.Slots() > 0 || k.Cost != 0 {
+		if k.Rule.NeedsTicket() || k.Cost != 0 {
 			return true
 		}
 	}

@@ -24,8 +24,9 @@ type heard struct {
 }
 
 // observe pauses the bucket of a request whose answer says that it, or everybody, is to wait. That
-// is the last of its keys: the narrowest, if wide rules come first.
-func (t *Transport) observe(keys []leakyqueue.Key, resp *http.Response, tries *tries) heard {
+// is the last of its keys: the narrowest, if wide rules come first. Of a pool it is the member that the
+// request left with.
+func (t *Transport) observe(keys []leakyqueue.Key, held *held, resp *http.Response, tries *tries) heard {
 	if resp == nil || resp.StatusCode < http.StatusBadRequest {
 		return heard{}
 	}
@@ -40,7 +41,11 @@ func (t *Transport) observe(keys []leakyqueue.Key, resp *http.Response, tries *t
 		t.counts.overloaded.Add(1)
 	}
 	if d := t.retry.pause(h.signal, tries.n); d > 0 {
-		t.queue.Pause(now.Add(d), keys[len(keys)-1])
+		k := keys[len(keys)-1]
+		if member := held.ticketOrNil().Member(k.Rule); member != "" {
+			k.Value = member
+		}
+		t.queue.Pause(now.Add(d), k)
 		h.paused = true
 	}
 	return h

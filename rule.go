@@ -22,6 +22,26 @@ type Rule struct {
 	// Key tells the rule's buckets apart. The zero Key: all requests that match share one.
 	Key Key
 
+	// Pool is the names of several credentials, each of which has a bucket with the rule's Limits, and Use
+	// puts one of them on a request: a request leaves with the one that lets it go first, and one that is
+	// limited doesn't hold up the others. What an upstream refuses pauses the credential that it refused,
+	// and the retry leaves with another at once, if one may. Pool and Use are set both, or neither; Key must
+	// be the zero Key then, and Shadow false.
+	//
+	// It is for upstreams whose terms allow several credentials for one client: the installations of an app,
+	// say, or subscriptions that were bought separately. Where a limit is meant for all of a client's
+	// credentials together, a pool is a way around it, which tends to end with the client shut out.
+	//
+	// Names show in errors and statistics, so they aren't to be secrets: Use knows which secret a name
+	// stands for. Each attempt, and each request of a long-running operation, may get another credential.
+	Pool []string
+
+	// Use puts the credential of the given name on an attempt that is leaving: it sets the Authorization
+	// header, say. The request is a copy, whose headers and URL may be changed; a retry gets a new one,
+	// before PrepareRetry. It is called by several goroutines at once, and shouldn't take long: the turn
+	// has come. Where several rules with a Pool match, it is called in the order of the rules.
+	Use func(req *http.Request, member string)
+
 	// Limits hold jointly for each bucket. Without any the rule only has buckets of its own, which
 	// an upstream's refusal pauses.
 	Limits []limit.Limit
@@ -83,6 +103,7 @@ type compiledRule struct {
 	cost     func(*http.Request) int
 	settle   func(*http.Response) (int, bool)
 	shadow   bool
+	use      func(*http.Request, string) // nil: it has no pool
 }
 
 func (r Rule) compile(q *leakyqueue.Queue) (compiledRule, error) {
@@ -105,10 +126,36 @@ func (r Rule) compile(q *leakyqueue.Queue) (compiledRule, error) {
 	if name == "" {
 		name = r.Match
 	}
+	if r.Pool != nil || r.Use != nil {
+		err := r.compilePool(q, name, &c)
+		return c, err
+	}
 	if c.rule, err = q.AddRule(name, r.Limits...); err != nil {
 		return compiledRule{}, fmt.Errorf("Limits: %w", err)
 	}
 	return c, nil
+}
+
+func (r Rule) compilePool(q *leakyqueue.Queue, name string, c *compiledRule) (err error) {
+	switch {
+	case r.Pool == nil:
+		return errors.New("Use is set, but Pool isn't: want both or neither")
+	case r.Use == nil:
+		return fmt.Errorf("Use is nil, want a function that puts one of Pool, %q, on a request", r.Pool)
+	case r.Key.kind != oneBucket:
+		return errors.New("Key is set, want the zero Key with a Pool, whose members have a bucket each")
+	case r.Shadow:
+		return errors.New("Shadow is true, want false with a Pool, which has to choose")
+	}
+	c.use = r.Use
+	c.rule, err = q.AddPool(name, r.Pool, r.Limits...)
+	switch {
+	case errors.Is(err, limit.ErrInvalid):
+		return fmt.Errorf("Limits: %w", err)
+	case err != nil:
+		return fmt.Errorf("Pool: %w", err)
+	}
+	return nil
 }
 
 // appendKeys appends the buckets that hold req to keys, the widest first; there is at least one. Those of

@@ -43,6 +43,7 @@ type Transport struct {
 	hostsHold atomic.Bool      // Config.Limits aren't empty: hosts hold what matches a rule, too
 	rules     []compiledRule
 	settles   bool // some rule has Settle
+	pools     bool // some rule has a Pool
 	retry     retrier
 	counts    counters
 }
@@ -68,6 +69,7 @@ func New(cfg Config) (*Transport, error) {
 		}
 		t.rules = append(t.rules, c)
 		t.settles = t.settles || c.settle != nil
+		t.pools = t.pools || c.use != nil
 	}
 	if t.retry, err = cfg.Retry.compile(queue.MaxPause()); err != nil {
 		return nil, fmt.Errorf("outflow: Config.Retry.%w", err)
@@ -106,11 +108,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 		// Send it.
 		ours.request = nil
-		ours.response, err = t.attempt(req, out, ours.held, &tries)
+		ours.response, err = t.attempt(req, out, keys, ours.held, &tries)
 		ours.held.got(ours.response)
 
 		// Hear what the upstream says, for those who wait, before anybody gets a slot from this.
-		heard := t.observe(keys, ours.response, &tries)
+		heard := t.observe(keys, ours.held, ours.response, &tries)
 
 		// Is it to be sent again, could it be, and is there a turn for it? Until all that is certain,
 		// the response remains whole: it may be the caller's.

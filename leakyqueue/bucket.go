@@ -14,6 +14,7 @@ type Rule struct {
 	q     *Queue
 	name  string
 	slots atomic.Int64 // of set
+	pool  *pool        // nil: it isn't one
 
 	// Guarded by Queue.mu.
 	set     limit.Set
@@ -32,7 +33,7 @@ func (r *Rule) Slots() int { return int(r.slots.Load()) }
 // A Key names one bucket of a rule.
 type Key struct {
 	Rule  *Rule
-	Value string // "" is a key like any other
+	Value string // "" is a key like any other; of a pool it is the pool, and others are its members
 
 	// Cost is how much the request takes of this bucket's rates, where that isn't Demand.Cost: tokens of
 	// one rule and a single request of another, say. From 1 to MaxCost; zero: Demand.Cost.
@@ -51,6 +52,8 @@ type bucket struct {
 	id    uint64
 	key   Key
 	state limit.State
+
+	pool *pool // that it is, or is a member of; nil: it has nothing to do with any
 
 	slots    int           // 0: any number
 	ordinary int           // how many of them are for ordinary priorities, while high ones are about
@@ -108,15 +111,20 @@ const lentAfter = time.Minute
 // there is one.
 func (b *bucket) fullUntil(l level, now time.Duration) time.Duration {
 	switch {
-	case b.slots == 0 || b.out < b.ordinary:
+	case b.slots == 0:
+		return now
+	case b.isPool():
+		return b.pool.fullUntil(l, now)
+	case b.out < b.ordinary:
 		return now
 	case b.out >= b.slots:
 		return never
-	case l.high():
-		return now
-	default:
-		return max(now, b.highSeen+lentAfter)
 	}
+	lent := b.place().highSeen + lentAfter
+	if l.high() || lent <= now {
+		return now
+	}
+	return lent
 }
 
 // claimed reports whether somebody who came before place has claimed b.
@@ -126,14 +134,21 @@ func (b *bucket) claimed(place Place, now time.Duration) bool {
 
 // departure is how long the rates take for one departure of those who wait here.
 func (b *bucket) departure(now time.Duration) time.Duration {
+	cost := int64(1)
 	if front := b.front(now); front != nil {
-		return b.takes(b.headCost(front))
+		cost = b.headCost(front)
 	}
-	return b.takes(1)
+	if b.isPool() {
+		return b.takes(cost) / time.Duration(len(b.pool.members))
+	}
+	return b.takes(cost)
 }
 
-// takes is how long the rates take for a cost.
+// takes is how long the rates take for a cost; those of a pool take no longer.
 func (b *bucket) takes(cost int64) time.Duration {
+	if b.isPool() {
+		b = b.pool.members[0]
+	}
 	one := b.state.Interval()
 	if one > longest/time.Duration(cost) {
 		return longest
@@ -142,12 +157,25 @@ func (b *bucket) takes(cost int64) time.Duration {
 }
 
 // mark grows by at least as much as the turns of those who wait here get later, but for one leap.
-func (b *bucket) mark(now time.Duration) time.Duration { return b.state.Mark(max(now, b.pausedUntil)) }
+func (b *bucket) mark(now time.Duration) time.Duration {
+	if b.isPool() {
+		return b.pool.mark(now)
+	}
+	return b.state.Mark(max(now, b.pausedUntil))
+}
+
+// leap is by how much the turns of those who wait here may get later without mark growing.
+func (b *bucket) leap() time.Duration {
+	if b.isPool() {
+		return b.pool.leap()
+	}
+	return b.state.Leap()
+}
 
 // expect notes that somebody waits whose turn may come later by margin, but not more.
 func (b *bucket) expect(margin, now time.Duration) {
 	if margin < longest {
-		b.inTimeUntil = min(b.inTimeUntil, b.mark(now)+margin-b.state.Leap())
+		b.inTimeUntil = min(b.inTimeUntil, b.mark(now)+margin-b.leap())
 	}
 }
 
@@ -160,17 +188,21 @@ func (b *bucket) hurry(d time.Duration) {
 
 // settle corrects what was charged for a departure that was due at due and left at left.
 func (b *bucket) settle(due, left time.Duration, from, to int64, now time.Duration) {
-	before := b.mark(now)
+	at := b.place()
+	before := at.mark(now)
 	b.state.Settle(due, left, from, to)
 	if b.unpaused != nil {
 		b.unpaused.Settle(due, left, from, to)
 	}
-	b.hurry(before - b.mark(now)) // who was no later for the charge is no earlier now
+	at.hurry(before - at.mark(now)) // who was no later for the charge is no earlier now
 }
 
 // earliest is when a request of the given cost and level may leave as far as b's rates, windows and
 // pauses go: see [limit.State.Earliest].
 func (b *bucket) earliest(since, now time.Duration, ahead, cost int64, l level) time.Duration {
+	if b.isPool() {
+		return b.pool.earliest(since, now, ahead, cost, l)
+	}
 	return b.state.Earliest(max(since, b.pausedUntil), now, ahead, cost, l.high())
 }
 
@@ -192,20 +224,26 @@ func (q *Queue) bucketLocked(k Key, now time.Duration) *bucket {
 
 //go:noinline
 func (q *Queue) newBucket(k Key, now time.Duration) *bucket {
+	b := q.makeBucket(k, now)
+	q.buckets.push(b)
+	return b
+}
+
+// makeBucket makes a bucket that is never forgotten, unless it is in Queue.buckets.
+func (q *Queue) makeBucket(k Key, now time.Duration) *bucket {
 	q.ids++
 	b := &bucket{id: q.ids, key: k, state: k.Rule.set.NewState(q.epoch, k.Value), slots: k.Rule.set.Slots(), ordinary: k.Rule.set.OrdinarySlots(), highSeen: -longest, order: &noOrder, wake: never, used: now}
 	k.Rule.buckets[k.Value] = b
 	if k.Value == "" {
 		k.Rule.plain = b
 	}
-	q.buckets.push(b)
 	return b
 }
 
-// usedLocked marks b as used now, the most recently of all.
+// usedLocked marks b as used now, the most recently of all. Those of pools aren't forgotten.
 func (q *Queue) usedLocked(b *bucket, now time.Duration) {
 	b.used = now
-	if q.buckets.back != b {
+	if q.buckets.back != b && b.pool == nil {
 		q.buckets.remove(b)
 		q.buckets.push(b)
 	}

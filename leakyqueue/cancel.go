@@ -45,7 +45,8 @@ func (q *Queue) cancelLocked(w *waiter, now time.Duration) {
 		return
 	}
 	w.state = cancelled
-	for i, b := range l.line.buckets {
+	for i := range l.line.buckets {
+		b := w.leftFrom(i)
 		b.settle(w.deadline, w.deadline+time.Duration(w.at), w.costAt(i), 0, now) // the deadline is when it was charged
 		b.counts.Departed--
 	}

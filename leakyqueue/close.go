@@ -30,7 +30,7 @@ func (q *Queue) Close(ctx context.Context) error {
 	q.timer.Stop()
 	close(q.drained)
 	lines := slices.Collect(maps.Values(q.lines))
-	for b := q.buckets.front; b != nil; b = b.inUse.after {
+	for b := range q.all {
 		if b.alone != nil {
 			lines = append(lines, b.alone)
 		}

@@ -62,6 +62,9 @@ func (q *Queue) demandedLocked(few []*bucket, d *Demand, t *Ticket, now time.Dur
 		if k.Rule == nil || k.Rule.q != q {
 			return nil, r, invalidKey(i, "isn't of a rule of this queue")
 		}
+		if k.Rule.pool != nil && k.Value != "" {
+			return nil, r, invalidMember(i, k)
+		}
 		b := q.bucketLocked(k, now)
 		if slices.Contains(few, b) {
 			return nil, r, invalidKey(i, "is there twice")
@@ -104,6 +107,11 @@ func invalidKey(i int, why string) error {
 }
 
 //go:noinline
+func invalidMember(i int, k Key) error {
+	return fmt.Errorf("leakyqueue: %w: Demand.Keys[%d].Value is %q, want \"\": the pool %q chooses the member", ErrInvalid, i, k.Value, k.Rule.name)
+}
+
+//go:noinline
 func neverFits(cost int, r *Rule) error {
 	return fmt.Errorf("leakyqueue: %w: a cost of %d never leaves: %q lets %d go in a window", ErrInvalid, cost, r.name, r.maxCost)
 }
@@ -115,7 +123,7 @@ func invalidKeyCost(i, cost int) error {
 
 func needNoTicket(buckets []*bucket) error {
 	for _, b := range buckets {
-		if b.slots > 0 {
+		if b.slots > 0 || b.pool != nil {
 			return needsTicket(b)
 		}
 	}
@@ -124,6 +132,9 @@ func needNoTicket(buckets []*bucket) error {
 
 //go:noinline
 func needsTicket(b *bucket) error {
+	if b.pool != nil {
+		return needsTicketFor(fmt.Sprintf("%q is a pool", b.key))
+	}
 	return needsTicketFor(fmt.Sprintf("%q limits concurrency", b.key))
 }
 

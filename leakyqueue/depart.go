@@ -124,9 +124,15 @@ func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, r *request
 		q.crowdOutLocked(victim, now)
 	}
 	l := q.laneFor(buckets, r.key)
-	for _, b := range buckets {
+	for i, b := range buckets {
 		if b.waiting == 0 {
 			b.inTimeUntil = never
+			if b.pool != nil {
+				b.pool.heaviest = 0
+			}
+		}
+		if b.pool != nil {
+			b.pool.heaviest = max(b.pool.heaviest, r.costAt(i))
 		}
 		b.waiting++
 		b.expect(margin, now)

@@ -29,7 +29,7 @@ func (q *Queue) blockedLocked(buckets []*bucket, r *request, inOrder bool, since
 				return b, never
 			}
 		}
-		if b.slots == b.out+1 && b.claimed(r.place, now) {
+		if b.claimed(r.place, now) && b.lastSlot(now) {
 			return b, b.claimedUntil
 		}
 	}
@@ -40,7 +40,7 @@ func (q *Queue) blockedLocked(buckets []*bucket, r *request, inOrder bool, since
 		if b.slots == 0 && b.claimed(r.place, now) {
 			from = max(from, b.claimedUntil)
 		}
-		if e := b.earliest(from, now, 0, r.costAt(i), r.key.level); e > t {
+		if e := b.leaves(from, now, r.costAt(i), r.key.level); e > t {
 			t, by = e, b
 		}
 	}
@@ -58,6 +58,7 @@ func (q *Queue) dueLocked(b *bucket, now time.Duration) time.Duration {
 
 // dispatchLocked lets everybody leave who is parked at b and may, and says when b wakes next.
 func (q *Queue) dispatchLocked(b *bucket, now time.Duration) {
+	b = b.place()
 	due := q.dueLocked(b, now)
 	for {
 		l := b.front(now)
@@ -72,7 +73,7 @@ func (q *Queue) dispatchLocked(b *bucket, now time.Duration) {
 			by, t = q.blockedLocked(l.line.buckets, &r, false, max(w.joined, due), now)
 		}
 		switch {
-		case t != never && q.late(w, t, now):
+		case t != never && q.lateAt(by, w, t, now):
 			q.refuseLocked(w, tooLate, by, t, now)
 		case by == nil:
 			q.departLocked(w, t, now)
@@ -171,8 +172,13 @@ func (q *Queue) departLocked(w *waiter, t, now time.Duration) {
 
 func (q *Queue) chargeLocked(buckets []*bucket, r *request, t, now time.Duration) {
 	for i, b := range buckets {
-		b.state.Charge(t, now, r.costAt(i))
-		b.unpaused = nil
+		from := b
+		if b.pool != nil {
+			from = b.pool.choose(r.costAt(i), r.key.level, now)
+		}
+		from.state.Charge(t, now, r.costAt(i))
+		from.unpaused = nil
+		from.counts.Departed++
 		if r.key.level.high() {
 			b.highSeen = now
 		}
@@ -180,7 +186,6 @@ func (q *Queue) chargeLocked(buckets []*bucket, r *request, t, now time.Duration
 		if b.parked.n > 0 && (r.lane == nil || r.lane.parkedAt != b) {
 			q.stirred = append(q.stirred, b) // another may go first there now
 		}
-		b.counts.Departed++
 		q.usedLocked(b, now)
 	}
 }
@@ -221,7 +226,7 @@ func (q *Queue) beginLocked(w *waiter, now time.Duration) {
 	r := w.request()
 	by, t := q.blockedLocked(l.line.buckets, &r, true, max(w.joined, now-q.cfg.Slack), now)
 	switch {
-	case t != never && q.late(w, t, now):
+	case t != never && q.lateAt(by, w, t, now):
 		q.refuseLocked(w, tooLate, by, t, now)
 	case by == nil:
 		q.departLocked(w, t, now)

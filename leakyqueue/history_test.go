@@ -58,6 +58,27 @@ func anyHistory(t *testing.T, r *rand.Rand) error {
 			Key{Rule: newRule(t, q, "clock", limit.FixedWindow(4, time.Second).ByClock().WithHeadroom(0.2), limit.PerSecond(20))},
 		)
 	}
+	if r.IntN(2) == 0 {
+		members := []string{"a", "b", "c"}[:1+r.IntN(3)]
+		limits := [][]limit.Limit{
+			{limit.PerSecond(3).WithBurst(1 + r.IntN(3))},
+			{limit.Concurrent(1), limit.PerSecond(3)},
+			{limit.Concurrent(2).WithHeadroom(0.4), limit.PerSecond(3).WithBurst(3)},
+			{limit.SlidingWindow(4, time.Second), limit.Concurrent(2)},
+		}
+		pool, err := q.AddPool("pool", members, limits[r.IntN(len(limits))]...)
+		if err != nil {
+			return err
+		}
+		keys = append(keys, Key{Rule: pool}, Key{Rule: pool}) // twice: often
+	}
+	paused := func() Key { // which is to be paused or resumed
+		k := keys[r.IntN(len(keys))]
+		if k.Rule.pool != nil && r.IntN(3) > 0 {
+			k.Value = k.Rule.pool.members[r.IntN(len(k.Rule.pool.members))].key.Value
+		}
+		return k
+	}
 	type request struct {
 		turn   Turn
 		ticket *Ticket
@@ -94,6 +115,9 @@ func anyHistory(t *testing.T, r *rand.Rand) error {
 			}
 			for _, i := range r.Perm(len(keys))[:1+r.IntN(3)] {
 				k := keys[i]
+				if slices.ContainsFunc(d.Keys, func(o Key) bool { return o.Rule == k.Rule }) {
+					continue
+				}
 				if orders && r.IntN(3) == 0 {
 					k.Cost = 1 + r.IntN(maxCost)
 				}
@@ -135,12 +159,12 @@ func anyHistory(t *testing.T, r *rand.Rand) error {
 			}
 		case 6:
 			if r.IntN(4) == 0 {
-				q.Pause(time.Now().Add(time.Duration(r.IntN(4000))*time.Millisecond), keys[r.IntN(len(keys))])
+				q.Pause(time.Now().Add(time.Duration(r.IntN(4000))*time.Millisecond), paused())
 			}
 		case 7:
 			switch r.IntN(8) {
 			case 0:
-				q.Resume(keys[r.IntN(len(keys))])
+				q.Resume(paused())
 			case 1:
 				limits := [][]limit.Limit{{}, {limit.PerSecond(3)}, {limit.PerSecond(9).WithBurst(4)}, {limit.Concurrent(1)}, {limit.Concurrent(4), limit.PerSecond(5)},
 					{limit.SlidingWindow(3, time.Second)}, {limit.FixedWindow(2+r.IntN(5), time.Second)}}
@@ -188,7 +212,7 @@ func (q *Queue) idle() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.now()
-	for b := q.buckets.front; b != nil; b = b.inUse.after {
+	for b := range q.all {
 		for _, l := range q.lanesOf(b) {
 			if l.waiting() == 0 {
 				continue
@@ -226,7 +250,7 @@ func (q *Queue) check(changed bool) error {
 	}
 	lanes := map[*lane]bool{}
 	lines := map[*line]bool{}
-	for b := q.buckets.front; b != nil; b = b.inUse.after {
+	for b := range q.all {
 		for _, l := range q.lanesOf(b) {
 			lanes[l] = true
 		}
@@ -289,6 +313,11 @@ func (q *Queue) check(changed bool) error {
 	if total != q.waiting {
 		return fmt.Errorf("%d wait, the count is %d", total, q.waiting)
 	}
+	for _, p := range q.pools {
+		if err := p.check(); err != nil {
+			return err
+		}
+	}
 	out := map[*bucket]int{}
 	for t := q.out.front; t != nil; t = t.order.after {
 		out[t.slot]++
@@ -297,7 +326,7 @@ func (q *Queue) check(changed bool) error {
 		}
 	}
 	n := 0
-	for b := q.buckets.front; b != nil; b = b.inUse.after {
+	for b := range q.all {
 		n++
 		switch {
 		case b.waiting != waiting[b]:
@@ -327,6 +356,9 @@ func (q *Queue) check(changed bool) error {
 			return fmt.Errorf("%s: %d lanes are parked, the count is %d", b.key, parked, b.parked.n)
 		}
 	}
+	for _, p := range q.pools {
+		n -= 1 + len(p.members)
+	}
 	if n != q.buckets.n {
 		return fmt.Errorf("%d buckets, the count is %d", n, q.buckets.n)
 	}
@@ -334,6 +366,24 @@ func (q *Queue) check(changed bool) error {
 		if q.armed == never {
 			return errors.New("there is something to do, and the timer isn't set")
 		}
+	}
+	return nil
+}
+
+// check returns what doesn't fit together in a pool.
+func (p *pool) check() error {
+	paused, shut := never, never
+	for _, m := range p.members {
+		paused, shut = min(paused, m.pausedUntil), min(shut, m.shutUntil)
+		if m.pool != p || m.waiting != 0 || m.parked.n != 0 || m.scheduled || m.alone != nil || len(m.joint) > 0 {
+			return fmt.Errorf("%s: somebody waits for a member", m.key)
+		}
+	}
+	if paused != p.at.pausedUntil || shut != p.at.shutUntil {
+		return fmt.Errorf("%s: paused until %v and shut until %v, its members until %v and %v", p.at.key, p.at.pausedUntil, p.at.shutUntil, paused, shut)
+	}
+	if p.at.out != 0 || p.at.unpaused != nil || p.at.counts.Departed != 0 {
+		return fmt.Errorf("%s: the pool itself was charged", p.at.key)
 	}
 	return nil
 }
@@ -356,7 +406,9 @@ func (q *Queue) checkInTime(b *bucket, l *lane) error {
 // forgets returns an error unless all buckets are gone once they have been idle for long enough.
 func (q *Queue) forgets() error {
 	time.Sleep(10 * time.Minute)
-	if n := len(q.Stats()); n != 0 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if n := q.buckets.n; n != 0 { // those of pools stay
 		return fmt.Errorf("%d idle buckets were not forgotten", n)
 	}
 	return nil

@@ -297,6 +297,19 @@ func (q *Queue) late(w *waiter, t, now time.Duration) bool {
 	return max(t, now) >= w.deadline || t > q.waitEnds(w)
 }
 
+// lateAt is late for who heads its lane, and is held by by. Of a pool, a member may get a slot back, and
+// let it go, before the one that has a slot does.
+func (q *Queue) lateAt(by *bucket, w *waiter, t, now time.Duration) bool {
+	if !q.late(w, t, now) {
+		return false
+	}
+	if by == nil || by.slots == 0 || !by.isPool() {
+		return true
+	}
+	cost := w.costAt(w.lane.indexOf(by))
+	return q.late(w, by.earliest(max(w.joined, now), now, 0, cost, w.lane.key.level), now)
+}
+
 // arrivals are those who wait, in the order of joining, and some who don't any more: who joined first
 // is the first whose MaxWait runs out. They aren't linked, to save every waiter the links.
 type arrivals []*waiter

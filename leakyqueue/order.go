@@ -123,7 +123,7 @@ func (b *bucket) keeps(l *lane, than level, cost int64, now time.Duration) bool 
 	if b.fullUntil(l.key.level, now) > b.fullUntil(than, now) {
 		return true
 	}
-	return b.earliest(now, now, 0, b.headCost(l), l.key.level) > b.earliest(now, now, 0, cost, than)
+	return b.leaves(now, now, b.headCost(l), l.key.level) > b.leaves(now, now, cost, than)
 }
 
 // headCost is what the head of l takes of b.

@@ -15,7 +15,9 @@ import (
 // Of two pauses the later end counts: a pause never gets shorter. What a rate has saved up as burst
 // is lost with a pause, so that afterwards one leaves and the others follow at the rate.
 //
-// The error is [ErrInvalid], for a key that isn't of a rule of this queue; then nothing is paused.
+// The key of a pool's member pauses that one alone, and a pool's key with the Value "" all of them.
+//
+// The error is [ErrInvalid], for a key that isn't of a rule of this queue, or not of a pool's; then nothing is paused.
 func (q *Queue) Pause(until time.Time, keys ...Key) error {
 	return q.eachBucket(keys, func(b *bucket, now time.Duration) {
 		q.pauseLocked(b, now+min(time.Until(until), longest), now)
@@ -35,6 +37,9 @@ func (q *Queue) eachBucket(keys []Key, f func(b *bucket, now time.Duration)) err
 		if k.Rule == nil || k.Rule.q != q {
 			return fmt.Errorf("leakyqueue: %w: keys[%d] isn't of a rule of this queue", ErrInvalid, i)
 		}
+		if k.Rule.pool != nil && k.Rule.buckets[k.Value] == nil { // which never change
+			return fmt.Errorf("leakyqueue: %w: keys[%d].Value is %q, which is no member of the pool %q", ErrInvalid, i, k.Value, k.Rule.name)
+		}
 	}
 	q.mu.Lock()
 	now := q.now()
@@ -42,7 +47,14 @@ func (q *Queue) eachBucket(keys []Key, f func(b *bucket, now time.Duration)) err
 		f(q.bucketLocked(Key{Rule: q.own}, now), now)
 	}
 	for _, k := range keys {
-		f(q.bucketLocked(k, now), now)
+		b := q.bucketLocked(k, now)
+		if !b.isPool() {
+			f(b, now)
+			continue
+		}
+		for _, m := range b.pool.members {
+			f(m, now)
+		}
 	}
 	q.unlock(now)
 	return nil
@@ -52,13 +64,17 @@ func (q *Queue) resumeLocked(b *bucket, now time.Duration) {
 	if b.pausedUntil <= now && b.shutUntil <= now {
 		return
 	}
-	before := b.mark(now)
+	at := b.place()
+	before := at.mark(now)
 	b.pausedUntil, b.shutUntil = now, now
 	if b.unpaused != nil {
 		b.state, b.unpaused = *b.unpaused, nil
 		b.state.Drain(now)
 	}
-	b.hurry(before - b.mark(now)) // who came during the pause reckoned with it
+	if b.pool != nil {
+		b.pool.pausesLocked()
+	}
+	at.hurry(before - at.mark(now)) // who came during the pause reckoned with it
 	q.usedLocked(b, now)
 	q.dispatchLocked(b, now)
 }
@@ -82,8 +98,11 @@ func (q *Queue) pauseLocked(b *bucket, end, now time.Duration) {
 	b.state.Drain(b.pausedUntil)
 	b.counts.Pauses++
 	q.usedLocked(b, now)
-	if b.waiting > 0 && (b.mark(now) >= b.inTimeUntil || b.shutUntil > now) {
-		q.tellLateLocked(b, now)
+	if b.pool != nil {
+		b.pool.pausesLocked()
+	}
+	if at := b.place(); at.waiting > 0 && (at.mark(now) >= at.inTimeUntil || at.shutUntil > now) {
+		q.tellLateLocked(at, now)
 	}
 	q.dispatchLocked(b, now)
 }

@@ -120,7 +120,8 @@ type Queue struct {
 	// nobody is called or woken, while it is held.
 	mu       sync.Mutex
 	rules    []*Rule
-	buckets  list[bucket]        // all of them, the least recently used first
+	pools    []*pool
+	buckets  list[bucket]        // all but those of pools, the least recently used first
 	lines    map[string]*line    // of those who wait for several buckets, by ID
 	wakes    heap[*bucket]       // by when the oldest head parked there may leave
 	delayed  heap[delayedWaiter] // by when they join their lane
@@ -173,15 +174,23 @@ func (q *Queue) MaxPause() time.Duration { return q.cfg.MaxPause }
 // AddRule adds a set of limits that hold jointly for each of the rule's keys. The name is for errors
 // and statistics.
 func (q *Queue) AddRule(name string, limits ...limit.Limit) (*Rule, error) {
+	r, err := q.newRule(name, limits)
+	if err != nil {
+		return nil, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.rules = append(q.rules, r)
+	return r, nil
+}
+
+func (q *Queue) newRule(name string, limits []limit.Limit) (*Rule, error) {
 	set, err := limit.Join(limits...)
 	if err != nil {
 		return nil, fmt.Errorf("leakyqueue: rule %q: %w", name, err)
 	}
 	r := &Rule{q: q, name: name, set: set, maxCost: set.MaxCost(), buckets: make(map[string]*bucket)}
 	r.slots.Store(int64(set.Slots()))
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.rules = append(q.rules, r)
 	return r, nil
 }
 

@@ -25,7 +25,13 @@ func (r *Rule) SetLimits(limits ...limit.Limit) error {
 	r.set, r.maxCost = set, set.MaxCost()
 	r.slots.Store(int64(set.Slots()))
 	for _, b := range r.buckets {
-		q.adoptLocked(b, set, now)
+		if !b.isPool() {
+			q.adoptLocked(b, set, now)
+		}
+	}
+	if r.pool != nil {
+		r.pool.at.slots, r.pool.at.ordinary = set.Slots(), set.OrdinarySlots()
+		q.changedLocked(r.pool.at, now)
 	}
 	q.unlock(now)
 	return nil
@@ -37,6 +43,13 @@ func (q *Queue) adoptLocked(b *bucket, set limit.Set, now time.Duration) {
 		b.unpaused = new(set.Adopt(b.unpaused, now))
 	}
 	b.slots, b.ordinary = set.Slots(), set.OrdinarySlots()
+	if b.pool == nil {
+		q.changedLocked(b, now)
+	}
+}
+
+// changedLocked tells those who wait for b of its new limits.
+func (q *Queue) changedLocked(b *bucket, now time.Duration) {
 	q.refuseTooCostlyLocked(b, now)
 	if b.waiting > 0 {
 		q.tellLateLocked(b, now)

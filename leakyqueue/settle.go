@@ -51,8 +51,8 @@ func (q *Queue) settleLocked(t *Ticket, i, cost int, now time.Duration) {
 	b.settle(t.due, t.since, int64(t.costs[i]), int64(cost), now)
 	t.costs[i] = int32(cost)
 	q.usedLocked(b, now)
-	if b.waiting > 0 && b.mark(now) >= b.inTimeUntil {
-		q.tellLateLocked(b, now)
+	if at := b.place(); at.waiting > 0 && at.mark(now) >= at.inTimeUntil {
+		q.tellLateLocked(at, now)
 	}
 	q.dispatchLocked(b, now)
 }
@@ -61,7 +61,7 @@ func (q *Queue) settleLocked(t *Ticket, i, cost int, now time.Duration) {
 // left now, and returns for how long their rates and windows would have held it, which adds up in
 // Counts.Held. It holds nobody. With a ticket it counts concurrency, too, until Done: a request for which
 // there is no slot counts as held, for a time that isn't known. A rule is for Measure or for departures,
-// not for both. The error is [ErrInvalid].
+// not for both, and a pool isn't for Measure. The error is [ErrInvalid].
 func (q *Queue) Measure(d Demand, t *Ticket) (time.Duration, error) {
 	q.mu.Lock()
 	now := q.now()
@@ -73,6 +73,11 @@ func (q *Queue) Measure(d Demand, t *Ticket) (time.Duration, error) {
 	buckets, r, err := q.demandedLocked(few[:0], &d, t, now)
 	if err != nil {
 		return 0, err
+	}
+	for i, b := range buckets {
+		if b.pool != nil {
+			return 0, invalidKey(i, "is a pool, which isn't for Measure")
+		}
 	}
 	due := now
 	for i, b := range buckets {

@@ -33,7 +33,8 @@ type BucketStats struct {
 }
 
 // Stats returns the state of every bucket that isn't idle or was in use a short time ago, ordered by
-// rule and key. It takes time in proportion to their number.
+// rule and key. Of a pool it has one for each member, and one with the Key "" for those who wait, in which
+// what has left with the members is added up. It takes time in proportion to their number.
 func (q *Queue) Stats() []BucketStats {
 	q.mu.Lock()
 	now := q.now()
@@ -45,8 +46,8 @@ func (q *Queue) Stats() []BucketStats {
 		}
 	}
 	stats := make([]BucketStats, 0, q.buckets.n)
-	for b := q.buckets.front; b != nil; b = b.inUse.after {
-		stats = append(stats, BucketStats{
+	for b := range q.all {
+		s := BucketStats{
 			Rule:     b.key.Rule.name,
 			Key:      b.key.Value,
 			Waiting:  b.waiting,
@@ -55,7 +56,11 @@ func (q *Queue) Stats() []BucketStats {
 			Paused:   max(0, b.pausedUntil-now),
 			Next:     b.earliest(now, now, 0, 1, normalLevel) - now,
 			Counts:   b.counts,
-		})
+		}
+		if b.isPool() {
+			b.pool.statsLocked(&s, held)
+		}
+		stats = append(stats, s)
 	}
 	q.mu.Unlock()
 	slices.SortFunc(stats, func(a, b BucketStats) int {

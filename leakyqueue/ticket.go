@@ -55,7 +55,11 @@ func (q *Queue) issueLocked(t *Ticket, buckets []*bucket, r *request, due, now t
 	if r.costs == nil {
 		t.costs = nil
 	}
-	for _, b := range buckets {
+	for i, b := range buckets {
+		if b.pool != nil {
+			b = b.pool.chosen
+			t.buckets[i] = b
+		}
 		if b.slots == 0 {
 			continue
 		}
