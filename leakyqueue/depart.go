@@ -95,6 +95,9 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Place
 				q.places = r.place
 			}
 			q.chargeLocked(buckets, &r, at, now)
+			if r.lane != nil && r.lane.parkedAt != nil { // a retry went before its lane's head
+				q.stirred = append(q.stirred, r.lane.parkedAt)
+			}
 			q.issueLocked(t, buckets, &r, at, now)
 			q.unlock(now)
 			q.keepSpare(spare)
