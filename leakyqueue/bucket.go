@@ -179,6 +179,19 @@ func (b *bucket) expect(margin, now time.Duration) {
 	}
 }
 
+// freedLocked has those looked at again who wait for b and are parked elsewhere, since b lets go earlier
+// than was to be expected. That matters where a window is in it: it may have been asked about the moment at
+// which b lets go, and be open sooner.
+func (q *Queue) freedLocked(b *bucket) {
+	for n := range b.place().joint {
+		for _, l := range n.lanes() {
+			if at := l.parkedAt; at != nil && at != b && at.state.Leap() > 0 {
+				q.stirred = append(q.stirred, at)
+			}
+		}
+	}
+}
+
 // hurry notes that those who wait here have d less than was expected.
 func (b *bucket) hurry(d time.Duration) {
 	if b.inTimeUntil != never && d > 0 {

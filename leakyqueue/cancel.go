@@ -54,6 +54,7 @@ func (q *Queue) cancelLocked(w *waiter, now time.Duration) {
 		q.giveBackLocked(w.ticket, now)
 	}
 	for _, b := range l.line.buckets {
+		q.freedLocked(b)
 		q.dispatchLocked(b, now)
 	}
 }

@@ -75,6 +75,7 @@ func (q *Queue) resumeLocked(b *bucket, now time.Duration) {
 		b.pool.pausesLocked()
 	}
 	at.hurry(before - at.mark(now)) // who came during the pause reckoned with it
+	q.freedLocked(b)
 	q.usedLocked(b, now)
 	q.dispatchLocked(b, now)
 }

@@ -54,6 +54,7 @@ func (q *Queue) changedLocked(b *bucket, now time.Duration) {
 	if b.waiting > 0 {
 		q.tellLateLocked(b, now)
 	}
+	q.freedLocked(b)
 	q.dispatchLocked(b, now)
 }
 

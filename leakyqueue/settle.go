@@ -50,6 +50,7 @@ func (q *Queue) settleLocked(t *Ticket, i, cost int, now time.Duration) {
 	b := q.bucketLocked(t.buckets[i].key, now) // should it have been forgotten meanwhile
 	b.settle(t.due, t.since, int64(t.costs[i]), int64(cost), now)
 	t.costs[i] = int32(cost)
+	q.freedLocked(b)
 	q.usedLocked(b, now)
 	if at := b.place(); at.waiting > 0 && at.mark(now) >= at.inTimeUntil {
 		q.tellLateLocked(at, now)

@@ -85,10 +85,18 @@ func (q *Queue) giveBackLocked(t *Ticket, now time.Duration) {
 	for _, b := range more {
 		b.out--
 	}
-	q.dispatchLocked(freed, now)
+	q.returnedLocked(freed, now)
 	for _, b := range more {
-		q.dispatchLocked(b, now)
+		q.returnedLocked(b, now)
 	}
+}
+
+// returnedLocked lets those leave who waited for a slot of b.
+func (q *Queue) returnedLocked(b *bucket, now time.Duration) {
+	if b.pool != nil { // which goes by the members that have a slot
+		q.freedLocked(b)
+	}
+	q.dispatchLocked(b, now)
 }
 
 // expireHoldsLocked gives back tickets that were held for MaxHold.
