@@ -227,7 +227,10 @@ func TestCloseEndsWhatIsInFlight(t *testing.T) {
 				t.Error("Close returned before a handler did")
 			}
 		}
-		eventually(t, func() bool { return runtime.NumGoroutine() <= before })
+		// The end of a bubble shows it there, and the runtime may start goroutines of its own meanwhile.
+		if inBubble := time.Now().Year() == 2000; !inBubble {
+			eventually(t, func() bool { return runtime.NumGoroutine() <= before })
+		}
 	})
 }
 
