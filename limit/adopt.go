@@ -14,7 +14,7 @@ import (
 // with the second one. Of a rate the used part of the burst stays used; of a window what it remembers
 // stays counted, and so does a phase that the server told, for windows of the same length. A limit that
 // has no counterpart, or a longer window than it had, is charged with what the other limits remember, and
-// before that with what they may have let leave: evenly, and at no higher rate than the new limit has.
+// before that with what they may have let leave.
 // The same limits go on as if nothing had happened.
 //
 // So no span of time as long as the longer window, or shorter, has more departures than the larger of
@@ -41,8 +41,7 @@ func (s Set) Adopt(old *State, now time.Duration) State {
 		}
 		fill := max(1, m.interval.times(m.burst).ceil())
 		p := old.pastFor(rateLimit, 0, fill, now)
-		n, span := m.pace()
-		for _, l := range p.after(now-fill, n, span) {
+		for _, l := range p.after(now - fill) {
 			st.tats[i] = st.tats[i].max(at(l.at)).add(m.interval.times(l.units))
 			// By then the old limit would have forgotten it.
 			most := at(l.at + p.memory).max(at(now)).add(m.interval.times(m.burst - 1))
@@ -60,7 +59,7 @@ func (s Set) Adopt(old *State, now time.Duration) State {
 			continue
 		}
 		p := old.pastFor(d.kind, position, d.span(), now)
-		p.replay(d, p.after(now-d.span(), d.n, d.span()), w.note)
+		p.replay(d, p.after(now-d.span()), w.note)
 	}
 	return st
 }
@@ -144,17 +143,12 @@ func (m *meter) pace() (int64, time.Duration) {
 // span64 is a span in nanoseconds.
 func span64(s span) float64 { return float64(s.ns) + float64(s.frac)/(1<<64) }
 
-// after lists what is known, and before that what the old limit may have let leave after from, for a
-// limit of n per span.
-func (p *past) after(from time.Duration, n int64, span time.Duration) []left {
+// after lists what is known, and before that what the old limit may have let leave after from.
+func (p *past) after(from time.Duration) []left {
 	var all []left
 	if p.unknown > 0 && p.since > from && p.span > 0 {
-		// Evenly, but the most that the old limit lets leave at once at the end. Where the new one is
-		// slower it goes on at its own rate instead of waiting for what may not have been.
+		// Evenly, but the most that the old limit lets leave at once at the end.
 		perSpan, length, atOnce := p.n, p.span, p.atOnce
-		if float64(n)*float64(p.span) < float64(p.n)*float64(span) {
-			perSpan, length, atOnce = n, span, 0
-		}
 		end, so := p.since, int64(0)
 		for i := int64(compaction) - 1; i >= 0 && so < p.unknown; i-- {
 			begin := from + time.Duration(mulDiv(int64(p.since-from), i, compaction))

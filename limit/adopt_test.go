@@ -78,7 +78,7 @@ func TestAdoptIsNeverOverProperty(t *testing.T) {
 		}
 		after, span := rateOf(b)
 		if after < before && span > back {
-			slack = max(slack, most(a, 0)+1, most(b, 0)) // as Adopt says: one old window's n, or one new one's
+			slack = max(slack, most(a, 0)+1)
 		}
 		for i := range change {
 			for j := change; j < len(all); j++ {
