@@ -1,0 +1,242 @@
+package limit
+
+import (
+	"math"
+	"time"
+)
+
+// A Learner finds out how much an upstream takes that hasn't said so, from how it answers. It holds back in
+// three ways: by a pace; by how many may be in flight; and during an outage, by letting out no more than a
+// probe now and then. One that was never refused holds back nothing but the start.
+//
+// It is arithmetic: it isn't safe for concurrent use, has no clock, and needs a fixed amount of memory.
+// Moments are counted from any fixed one, and don't go back.
+//
+// # Rate or concurrency
+//
+// A refusal seldom says which of the two was exceeded. One that says when to come again is a matter of the
+// rate, and so is one that left with no more in flight than others that were accepted. One that left with
+// more is taken for a matter of concurrency, until another contradicts that.
+//
+// # In flight
+//
+// It starts with 4 in flight, and half as many again in each round trip: TCP's slow start (RFC 5681 §3.1),
+// which doubles, with less to lose. A refusal for concurrency ends that, at one less than was refused.
+// Whether one more would do is tried later: after 2 s, and twice as long each time it would not.
+//
+// # Pace
+//
+// The first refusal for the rate tells how many were accepted in how long: that is the rate to begin with, and,
+// if they were accepted at once, the burst. From there the rate doubles every quarter of a second, up to the
+// next refusal. A limit of rate r and burst b refuses when more than b + r·t came in some time t, so the
+// refusal tells r, if b is known, to within a departure.
+//
+// From then on the rate follows a cubic curve, as in CUBIC (RFC 9438 §4.2): back to what is known to be
+// accepted, flat around there, and only then above, to find a limit that was raised. How soon depends on what
+// a refusal costs: where each means a long pause, they are risked seldom.
+//
+// # Outage
+//
+// Three answers in a row that say that the upstream is unwell are an outage. In it one request is let out
+// whenever it has lasted an eighth longer. When one is answered well, the others follow with a number in
+// flight that doubles in each round trip, and at the rate that was answered well before, which then grows.
+type Learner struct {
+	bounds  LearnerBounds
+	opening opening
+	pace    pace
+	outage  outage
+
+	sequence  uint64 // of the last departure
+	told      uint64 // the last departure before the latest refusal was known: those up to it are no news
+	inFlight  int
+	roundTrip time.Duration // smoothed; 0: unknown
+	accepted  history
+}
+
+// LearnerBounds say within what bounds a [Learner] looks for a limit. The zero LearnerBounds are none.
+type LearnerBounds struct {
+	// Min and Max bound the pace, in units per second. With a Max there is a pace from the start, which
+	// begins at Min. Zero: no bound.
+	Min, Max float64
+
+	// Declared is the rate at which those leave whom the Learner doesn't hold, per second. A refusal makes it
+	// hold them a little below. Zero: unknown.
+	Declared float64
+
+	// NoWindow has it not count what is in flight, because something else does, or the start is declared.
+	NoWindow bool
+}
+
+// A Flight is a departure that wasn't answered yet.
+type Flight struct {
+	sequence uint64
+	at       time.Duration
+	with     int32 // in flight when it left, itself included
+	cost     int32
+}
+
+// NewLearner returns a Learner that knows nothing yet.
+func NewLearner(b LearnerBounds) *Learner {
+	l := &Learner{bounds: b}
+	l.opening.begin(4, 0.5)
+	if b.NoWindow {
+		l.opening = opening{}
+	}
+	if b.Max > 0 {
+		l.pace.ramp(max(b.Min, 0.1), b)
+	}
+	return l
+}
+
+// Slots returns how many may be in flight at now, and when that grows if nothing is answered until then; 0 is
+// any number, and [Never] says that it doesn't.
+func (l *Learner) Slots(now time.Duration) (n int, grows time.Duration) { return l.opening.slots(now) }
+
+// InFlight returns how many departures weren't answered yet.
+func (l *Learner) InFlight() int { return l.inFlight }
+
+// Rate returns the pace, per second; 0: there is none.
+func (l *Learner) Rate() float64 { return l.pace.rate }
+
+// Down reports whether the upstream is taken to be down.
+func (l *Learner) Down() bool { return l.outage.on }
+
+// Earliest returns the first moment, not before since, at which a request may leave when ahead units have left
+// before it, as far as the pace and an outage go.
+func (l *Learner) Earliest(since time.Duration, ahead int64) time.Duration {
+	t := since
+	if l.pace.rate > 0 {
+		t = max(t, l.pace.next+spanOf(float64(ahead)/l.pace.rate))
+	}
+	if l.outage.on {
+		t = max(t, l.outage.probe)
+	}
+	return min(t, Never)
+}
+
+// Depart notes a departure that was due at due, as [Learner.Earliest] said, and leaves at now.
+func (l *Learner) Depart(due, now time.Duration, cost int64) Flight {
+	l.sequence++
+	l.inFlight++
+	l.pace.depart(due, now, cost, l.roundTrip, l.bounds)
+	l.outage.depart(now)
+	l.opening.departed(l.inFlight, now)
+	return Flight{sequence: l.sequence, at: now, with: int32(l.inFlight), cost: int32(min(cost, math.MaxInt32))}
+}
+
+// Accepted notes an answer that refuses nothing.
+func (l *Learner) Accepted(f Flight, now time.Duration) {
+	l.inFlight--
+	if trip := now - f.at; l.roundTrip == 0 {
+		l.roundTrip = max(trip, 1)
+	} else {
+		l.roundTrip += (trip - l.roundTrip) / 8
+	}
+	l.accepted.add(f.at, int64(f.cost))
+	l.opening.accepted(f, f.sequence > l.told, now, l.roundTrip)
+	l.pace.accepted(f)
+	if l.outage.ends(f) {
+		l.opening.begin(2, 1)
+		l.opening.changed = now
+		if l.bounds.NoWindow {
+			l.opening = opening{}
+		}
+		if l.pace.rate == 0 && l.outage.before > 0 {
+			l.pace.recover(l.outage.before)
+		}
+	}
+}
+
+// Lost notes that an attempt ended without an answer that says anything about limits.
+func (l *Learner) Lost(Flight) { l.inFlight-- }
+
+// Refused notes a refusal that concerns this client. The wait is what the upstream asked for; 0: it gave no
+// hint. It returns for how long nobody should leave, if it gave none: 0, or up to otherwise.
+func (l *Learner) Refused(f Flight, wait, otherwise time.Duration, concurrency bool, now time.Duration) (pause time.Duration) {
+	l.inFlight--
+	news := f.sequence > l.told
+	if news {
+		l.told = l.sequence
+	}
+	if !l.bounds.NoWindow || concurrency {
+		if concurrency || wait == 0 && l.opening.concerns(f, news, l.pace.rate > 0, now) {
+			l.opening.refused(f, news, l.inFlight, now)
+			return 0
+		}
+		l.opening.shrink(l.inFlight)
+	}
+	if wait == 0 {
+		pause = l.pace.backOff(otherwise)
+	}
+	if news {
+		l.pace.refused(f, max(wait, pause), &l.accepted, l.sequence, l.roundTrip, l.bounds)
+	}
+	if wait == 0 && !news {
+		return 0
+	}
+	return pause
+}
+
+// Overloaded notes an answer that says that the upstream is unwell. The wait is what it asked for; 0: it gave
+// no hint. In an outage it returns for how long this request should let others go first.
+func (l *Learner) Overloaded(f Flight, wait, now time.Duration) (rest time.Duration) {
+	l.inFlight--
+	return l.outage.overloaded(f, wait, now, l.sequence, &l.accepted)
+}
+
+// Knows reports whether the Learner has learnt anything that a new one would not know.
+func (l *Learner) Knows() bool {
+	return l.pace.rate > 0 && l.bounds.Max == 0 || l.pace.burst > 0 || l.opening.ceiling > 0 || l.outage.on
+}
+
+// Calm reports whether it holds back nobody, and needn't be told of departures as long as all are accepted.
+func (l *Learner) Calm() bool {
+	return l.pace.rate == 0 && l.opening.size == 0 && !l.outage.on && l.outage.row == 0
+}
+
+// span is a number of seconds.
+func spanOf(seconds float64) time.Duration {
+	if ns := seconds * 1e9; ns < float64(Never) {
+		return time.Duration(ns)
+	}
+	return Never
+}
+
+// history is the moments at which the last accepted requests left.
+type history struct {
+	at     [256]time.Duration
+	before [256]int64 // units that left earlier
+	n      uint64
+	total  int64
+}
+
+func (h *history) add(at time.Duration, units int64) {
+	if h.n > 0 {
+		at = max(at, h.at[(h.n-1)%256])
+	}
+	h.at[h.n%256], h.before[h.n%256] = at, h.total
+	h.n++
+	h.total += units
+}
+
+// back calls f for the latest departure, then the one before, and so on, with how many units left from then
+// on, until it returns false.
+func (h *history) back(f func(at time.Duration, units int64) bool) {
+	for i := h.n; i > 0 && i+256 > h.n; i-- {
+		if !f(h.at[(i-1)%256], h.total-h.before[(i-1)%256]) {
+			return
+		}
+	}
+}
+
+// since returns how many units left from a moment on, as far as is remembered, and when the first of them did.
+func (h *history) since(from time.Duration) (units int64, first time.Duration) {
+	h.back(func(at time.Duration, n int64) bool {
+		if at < from {
+			return false
+		}
+		units, first = n, at
+		return true
+	})
+	return units, first
+}
