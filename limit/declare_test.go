@@ -177,7 +177,7 @@ func anyLimit(t *rapid.T) limit.Limit {
 	places := []string{"UTC", "America/Los_Angeles", "Europe/Berlin", "Australia/Lord_Howe", "Local", "Etc/GMT+3"}
 	loc := zone(t, rapid.SampledFrom(places).Draw(t, "zone"))
 	var l limit.Limit
-	switch rapid.IntRange(0, 8).Draw(t, "kind") {
+	switch rapid.IntRange(0, 10).Draw(t, "kind") {
 	case 0:
 		l = limit.Per(rapid.Float64().Draw(t, "rate"), d)
 	case 1:
@@ -194,6 +194,11 @@ func anyLimit(t *rapid.T) limit.Limit {
 		l = limit.FixedWindow(n, d).ByKey()
 	case 7:
 		l = limit.Daily(n, hour, minute, loc)
+	case 8:
+		bound := rapid.OneOf(rapid.Float64(), rapid.Float64Range(0, limit.MaxRate), rapid.Float64Range(0, 1))
+		l = limit.AdaptiveRate(bound.Draw(t, "least"), bound.Draw(t, "most"))
+	case 9:
+		l = limit.AdaptiveConcurrency(rapid.IntRange(-1, 20).Draw(t, "least"), n)
 	default:
 		l = limit.Monthly(n, rapid.IntRange(0, 29).Draw(t, "day"), hour, minute, loc)
 	}

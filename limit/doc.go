@@ -57,4 +57,10 @@
 //
 // [Concurrent] is a gate and not a time, so it takes no part in the arithmetic: [Set.Slots] tells
 // the queue how many may be out at once.
+//
+// # What is learnt
+//
+// Of [AdaptiveRate] and [AdaptiveConcurrency] only bounds are declared, and a [Set] holds nobody by them.
+// Their control laws are arithmetic like the rest, for the queue to feed with what the upstream answers:
+// [Gradient] is that of a concurrency.
 package limit

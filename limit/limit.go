@@ -31,7 +31,7 @@ const (
 // ErrInvalid is what every error about a limit's values wraps.
 var ErrInvalid = errors.New("invalid limit")
 
-// A Limit is one declared bound: a rate, a window or a concurrency. It is a comparable value without
+// A Limit is one declared bound: a rate, a window or a concurrency, stated or to be learnt. It is a comparable value without
 // state; any number of buckets may share it. The zero Limit is not valid.
 //
 // Constructors don't fail, so that limits can be written as a literal list: [Limit.Validate] says
@@ -39,7 +39,8 @@ var ErrInvalid = errors.New("invalid limit")
 type Limit struct {
 	kind     kind
 	phase    phase         // fixed windows only
-	n        float64       // departures each per, or slots
+	n        float64       // departures each per, or slots; of an adaptive limit the most
+	least    float64       // of an adaptive limit: departures a second, or slots
 	per      time.Duration // rates and windows; for calendar windows the longest one
 	burst    int           // rates: 1 or more; windows: on top of n
 	headroom float64       // the share that is kept for high priority
@@ -58,6 +59,8 @@ const (
 	slidingWindow
 	slidingCounter
 	fixedWindow
+	adaptiveRate
+	adaptiveConcurrency
 )
 
 // PerSecond limits to n departures a second, evenly spaced unless [Limit.WithBurst] says otherwise.
@@ -158,8 +161,10 @@ func (l Limit) Validate() error {
 		}
 	case slidingWindow, slidingCounter, fixedWindow:
 		err = l.validateWindow()
+	case adaptiveRate, adaptiveConcurrency:
+		err = l.validateAdaptive()
 	default:
-		return fmt.Errorf("%w: zero Limit: want PerSecond, Per, Concurrent or a window", ErrInvalid)
+		return fmt.Errorf("%w: zero Limit: want PerSecond, Per, Concurrent, a window or an adaptive limit", ErrInvalid)
 	}
 	if err == nil && l.phase != unknownPhase && l.kind != fixedWindow {
 		err = fmt.Errorf("%w: %v: only a fixed window has a phase", ErrInvalid, l.WithHeadroom(0))

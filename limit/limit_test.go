@@ -186,6 +186,7 @@ func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"100/s", "100/s burst 20", "concurrent 10", "5/2s", "1e-3/day", "0/s", "nan/s", "1/1h2m3.5s", "\xff/s",
 		"5000/h fixed", "5000/h fixed by clock", "5000/h fixed by key burst 2", "300/m sliding burst 5 headroom 10%", "300/m sliding counter",
 		"1000/day at 00:00 America/Los_Angeles", "10000/month on 1 at 00:00 UTC headroom 7.5%", "1/day at 0:00 local", "concurrent 3 headroom 50%",
+		"adaptive 1/s to 100/s", "adaptive 0.5/2m to 1e3/h", "adaptive concurrent 1 to 64 headroom 10%", "adaptive concurrent 1 to", "adaptive 1/s burst 2",
 	} {
 		f.Add(seed)
 	}

@@ -17,6 +17,10 @@ type Set struct {
 	slots    int
 	ordinary int  // slots
 	headroom bool // some limit has it
+
+	// What is to be learnt.
+	rate, concurrency bounds
+	adaptiveHeadroom  float64 // the largest share
 }
 
 // compiled is a window with what is worth doing only once.
@@ -27,7 +31,7 @@ type compiled struct {
 }
 
 // Join compiles limits into a Set. Its error wraps [ErrInvalid], and says which of them is wrong and
-// why. Of several concurrencies the smallest counts.
+// why. Of several concurrencies the smallest counts, and so it does of adaptive limits of a kind.
 func Join(limits ...Limit) (Set, error) {
 	var s Set
 	for i, l := range limits {
@@ -47,6 +51,11 @@ func Join(limits ...Limit) (Set, error) {
 			if n -= int(l.kept(int64(n))); s.ordinary == 0 || n < s.ordinary {
 				s.ordinary = n
 			}
+		case adaptiveRate:
+			s.rate.join(l)
+		case adaptiveConcurrency:
+			s.concurrency.join(l)
+			s.adaptiveHeadroom = max(s.adaptiveHeadroom, l.headroom)
 		default:
 			w := compiled{window: newWindow(l), limit: l}
 			if l.phase.calendar() {
@@ -62,7 +71,7 @@ func Join(limits ...Limit) (Set, error) {
 // Limits returns a copy of what was joined, in its order.
 func (s Set) Limits() []Limit { return slices.Clone(s.limits) }
 
-// Slots returns how many requests may be out at once; 0: any number.
+// Slots returns how many requests may be out at once; 0: any number. What is adaptive isn't counted.
 func (s Set) Slots() int { return s.slots }
 
 // OrdinarySlots returns how many of the slots requests of ordinary priority may have, while those of

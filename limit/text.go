@@ -46,6 +46,8 @@ func (l Limit) String() string {
 		default:
 			s = number + "/" + periodName(l.per) + " fixed" + [...]string{byClock: " by clock", byKey: " by key"}[l.phase]
 		}
+	case adaptiveRate, adaptiveConcurrency:
+		s = l.adaptiveText()
 	default:
 		return "invalid"
 	}
@@ -104,6 +106,8 @@ func periodName(d time.Duration) string {
 //	5000/h fixed by key                     FixedWindow(…).ByKey()
 //	1000/day at 00:00 America/Los_Angeles   Daily
 //	10000/month on 1 at 00:00 UTC           Monthly
+//	adaptive 1/s to 100/s                   AdaptiveRate; each of both rates may have any period
+//	adaptive concurrent 1 to 64             AdaptiveConcurrency
 //
 // After any of them may come "burst 20", where there is a burst, and then "headroom 10%".
 //
@@ -123,7 +127,7 @@ func Parse(text string) (Limit, error) {
 }
 
 var errForm = fmt.Errorf(`%w: want "n/period", "n/period fixed", "n/period sliding", "n/day at hh:mm place", `+
-	`"n/month on day at hh:mm place" or "concurrent n", then "burst b", then "headroom p%%"`, ErrInvalid)
+	`"n/month on day at hh:mm place", "concurrent n", "adaptive n/period to n/period" or "adaptive concurrent n to n", then "burst b", then "headroom p%%"`, ErrInvalid)
 
 func parse(words []string) (Limit, error) {
 	rest := words
@@ -161,6 +165,8 @@ func parse(words []string) (Limit, error) {
 		var n int
 		n, err = parseCount("concurrent", take())
 		l = Concurrent(n)
+	} else if next("adaptive") {
+		l, err = parseAdaptive(next, take)
 	} else {
 		l, err = parseTimed(take(), next, take)
 	}
