@@ -26,6 +26,13 @@ func RateLimitFields(h http.Header, q Quota) {
 	h.Set("RateLimit", fmt.Sprintf(`"default";r=%d;t=%d`, q.Remaining, ceilSeconds(q.Reset)))
 }
 
+// RateLimitDictionary is the IETF draft as of its version 07: one RateLimit field with limit, remaining and
+// reset, the last in seconds from now, and a policy without a name.
+func RateLimitDictionary(h http.Header, q Quota) {
+	h.Set("RateLimit-Policy", fmt.Sprintf("%d;w=%d", q.Limit, ceilSeconds(q.Window)))
+	h.Set("RateLimit", fmt.Sprintf("limit=%d, remaining=%d, reset=%d", q.Limit, q.Remaining, ceilSeconds(q.Reset)))
+}
+
 // RateLimitTriple is the IETF draft in its older form: RateLimit-Limit, -Remaining and -Reset, the
 // last in seconds from now.
 func RateLimitTriple(h http.Header, q Quota) {

@@ -206,6 +206,12 @@ func TestWindow(t *testing.T) {
 			},
 			[]step{{at: 15 * time.Second, want: 200, header: `RateLimit: "default";r=1;t=45` + "\n" + `RateLimit-Policy: "default";q=2;w=60`}},
 		},
+		"advertised as the IETF's draft 7": {
+			func() *testserver.Policy {
+				return testserver.Window(2, time.Minute).Advertise(testserver.RateLimitDictionary)
+			},
+			[]step{{at: 15 * time.Second, want: 200, header: "RateLimit: limit=2, remaining=1, reset=45\nRateLimit-Policy: 2;w=60"}},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) { follow(t, policies(tt.policy), tt.steps) })
