@@ -17,6 +17,7 @@ type held struct {
 	measured   *leakyqueue.Ticket // of rules in shadow mode; nil: there are none
 	settlement *settlement        // nil: no rule wants to know the true cost
 	cancel     context.CancelFunc // nil: no timeout
+	light      bool               // the ticket holds nothing
 }
 
 // hold returns what the next attempt needs to hold, which is nothing where nothing has to be given
@@ -95,7 +96,7 @@ func (h *held) until(resp *http.Response, method string) {
 	if h == nil {
 		return
 	}
-	if resp.Body == nil || resp.Body == http.NoBody {
+	if resp.Body == nil || resp.Body == http.NoBody || h.light && h.cancel == nil && h.settlement == nil && h.measured == nil {
 		h.release()
 		return
 	}

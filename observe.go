@@ -1,6 +1,8 @@
 package outflow
 
 import (
+	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/outflow-go/outflow/backoff"
 	"github.com/outflow-go/outflow/headers"
 	"github.com/outflow-go/outflow/leakyqueue"
+	"github.com/outflow-go/outflow/limit"
 )
 
 // What is added to a pause that the upstream asked for, at random, so that a fleet that was told the
@@ -17,44 +20,105 @@ const (
 	maxPauseJitter = time.Second
 )
 
+// Learn says what a Transport makes of what upstreams answer.
+type Learn uint8
+
+const (
+	// LearnLimits: refusals tell what the upstream allows, so that the next ones needn't be refused, and what it
+	// says is left of a quota bounds what leaves. See limit.Learner and limit.Quota.
+	LearnLimits Learn = iota
+	// LearnQuotas: a refusal pauses its bucket, and teaches nothing beyond that.
+	LearnQuotas
+	// LearnNothing: neither is learnt.
+	LearnNothing
+)
+
+func (cfg *Config) checkLearning() error {
+	if cfg.Learn > LearnNothing {
+		return fmt.Errorf("Learn is %d, want 0 to %d", cfg.Learn, LearnNothing)
+	}
+	if cfg.Spread > limit.SpreadNone {
+		return fmt.Errorf("Spread is %d, want 0 to %d", cfg.Spread, limit.SpreadNone)
+	}
+	return nil
+}
+
+func (cfg *Config) learn(r *leakyqueue.Rule, unit string) {
+	if cfg.Learn != LearnNothing {
+		r.Learn(leakyqueue.Learning{Unit: unit, Spread: cfg.Spread, CountsOnly: cfg.Learn == LearnQuotas})
+	}
+}
+
 // heard is what an answer said, and what was made of it.
 type heard struct {
 	signal headers.Signal
-	paused bool // its bucket is, so a retry needs no delay of its own
+	leakyqueue.Heard
 }
 
-// observe pauses the bucket of a request whose answer says that it, or everybody, is to wait. That
-// is the last of its keys: the narrowest, if wide rules come first. Of a pool it is the member that the
-// request left with.
-func (t *Transport) observe(keys []leakyqueue.Key, held *held, resp *http.Response, tries *tries) heard {
-	if resp == nil || resp.StatusCode < http.StatusBadRequest {
-		return heard{}
+// observe has the buckets of a request hear what its answer says. What it says of a limit is about the last of its keys:
+// the narrowest, if wide rules come first. Of a pool it is the member that the request left with.
+func (t *Transport) observe(req *http.Request, keys []leakyqueue.Key, held *held, resp *http.Response, tries *tries) heard {
+	var h heard
+	answer := leakyqueue.Answer{Verdict: leakyqueue.Unanswered, Key: -1}
+	if resp != nil {
+		h.signal = headers.ParseHeader(resp.StatusCode, resp.Header, time.Now())
+		answer.Verdict = verdictOf(resp.StatusCode, h.signal.Cause)
 	}
-	now := time.Now()
-	h := heard{signal: headers.ParseHeader(resp.StatusCode, resp.Header, now)}
 	switch h.signal.Cause {
-	case headers.None:
-		return h
 	case headers.Limited:
 		t.counts.limited.Add(1)
+		answer.Otherwise = t.retry.pausing.Delay(tries.n, 0)
+		answer.Pause = t.retry.asked(h.signal)
 	case headers.Overloaded:
 		t.counts.overloaded.Add(1)
+		answer.Pause = t.retry.asked(h.signal)
 	}
-	if d := t.retry.pause(h.signal, tries.n); d > 0 {
-		k := keys[len(keys)-1]
-		if member := held.ticketOrNil().Member(k.Rule); member != "" {
-			k.Value = member
-		}
-		t.queue.Pause(now.Add(d), k)
-		h.paused = true
+	if len(h.signal.Quotas) > 0 && (answer.Verdict != leakyqueue.Unanswered) {
+		answer.Quotas, answer.Credential = quotasOf(h.signal), credentialOf(req)
+	}
+	switch {
+	case held != nil && !held.ticket.Zero():
+		h.Heard = held.ticket.Answered(answer)
+		held.light = !h.Holds
+	case answer.Verdict == leakyqueue.Limited || answer.Verdict == leakyqueue.Overloaded || len(answer.Quotas) > 0:
+		h.Heard, _ = t.queue.Observe(time.Now(), answer, keys...)
 	}
 	return h
 }
 
-// pause is for how long an answer pauses its bucket: as long as the upstream asked for, else until
-// an exhausted quota is renewed, else, if it is us who are limited, as long as backoff says. An
-// upstream that is unwell and gives no hint pauses nobody: that one request backs off.
-func (r *retrier) pause(s headers.Signal, attempt int) time.Duration {
+// verdictOf says what a status means for those who wait. Only an answer of the upstream itself to a request that it knows
+// whose it is says anything about what that client is allowed.
+func verdictOf(status int, cause headers.Cause) leakyqueue.Verdict {
+	switch {
+	case cause == headers.Limited:
+		return leakyqueue.Limited
+	case cause == headers.Overloaded, status == http.StatusBadGateway, status == http.StatusGatewayTimeout:
+		return leakyqueue.Overloaded
+	case status >= 200 && status < 300:
+		return leakyqueue.Accepted
+	default:
+		return leakyqueue.Unanswered
+	}
+}
+
+func quotasOf(s headers.Signal) []leakyqueue.Quota {
+	quotas := make([]leakyqueue.Quota, len(s.Quotas))
+	for i, q := range s.Quotas {
+		quotas[i] = leakyqueue.Quota{Name: q.Name, Unit: q.Unit, Limit: q.Limit, Remaining: q.Remaining, Reset: q.Reset, Window: q.Window}
+	}
+	return quotas
+}
+
+var credentialSeed = maphash.MakeSeed()
+
+// credentialOf tells apart for whom an upstream counts.
+func credentialOf(req *http.Request) uint64 {
+	return maphash.String(credentialSeed, req.Header.Get("Authorization"))
+}
+
+// asked is for how long an upstream asked not to be asked again: as long as it says, else until an exhausted quota is
+// renewed; 0: it gave no hint.
+func (r *retrier) asked(s headers.Signal) time.Duration {
 	d := s.RetryAfter
 	if d <= 0 {
 		for _, q := range s.Quotas {
@@ -69,9 +133,6 @@ func (r *retrier) pause(s headers.Signal, attempt int) time.Duration {
 	case d > 0:
 		d += rand.N(min(d/pauseJitter, maxPauseJitter) + 1)
 		return min(max(d, backoff.Floor), r.maxPause)
-	}
-	if s.Cause == headers.Limited {
-		return r.pausing.Delay(attempt, 0)
 	}
 	return 0
 }

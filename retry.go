@@ -158,7 +158,9 @@ func (r *retrier) judge(req *http.Request, resp *http.Response, err error, heard
 // delay is how long the retry stays out of line, and false if there is to be none.
 func (r *retrier) delay(heard heard, tries *tries) (time.Duration, bool) {
 	switch {
-	case heard.paused:
+	case heard.Rest > 0:
+		return min(heard.Rest<<min(tries.n-1, 10), maxRest), true
+	case heard.Paused:
 		return 0, true
 	case heard.signal.RetryAfter > 0: // asked for with a status that pauses nobody
 		return max(heard.signal.RetryAfter, backoff.Floor), heard.signal.RetryAfter <= r.maxPause
@@ -172,6 +174,9 @@ func (r *retrier) delay(heard heard, tries *tries) (time.Duration, bool) {
 	d := tries.delay.NextBackOff()
 	return max(d, backoff.Floor), d != cenkalti.Stop
 }
+
+// maxRest bounds for how long a request lets others probe an upstream that is down.
+const maxRest = 20 * time.Second
 
 // repeatable is the default for Retry.CheckRetry.
 func repeatable(req *http.Request, resp *http.Response, err error, cause headers.Cause) bool {

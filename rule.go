@@ -59,6 +59,10 @@ type Rule struct {
 	// be closed. It is called for every response, also for those that are then retried. Nil: Cost is final.
 	Settle func(*http.Response) (cost int, ok bool)
 
+	// Unit is what Cost counts, in the words of headers.Quota: of what an upstream says is left, only what it counts in
+	// this unit is this rule's. Defaults to "requests".
+	Unit string
+
 	// Shadow has the rule hold nobody. Stats tell how many of those who left it would have held, and for
 	// how long: Late, Held and Full of the bucket's Counts. No refusal pauses it.
 	Shadow bool

@@ -32,6 +32,13 @@ type Config struct {
 
 	// Retry says which attempts are repeated, and when.
 	Retry Retry
+
+	// Learn says what is made of what upstreams answer. Defaults to LearnLimits.
+	Learn Learn
+
+	// Spread says how what an upstream says is left of a quota is used up until it is renewed. Defaults to
+	// limit.SpreadLast: as fast as the limits let it until a tenth is left.
+	Spread limit.Spread
 }
 
 // A Transport is an http.RoundTripper that keeps the pace of its upstreams. It is safe for
@@ -62,11 +69,16 @@ func New(cfg Config) (*Transport, error) {
 	if t.hosts, err = queue.AddRule("host", cfg.Limits...); err != nil {
 		return nil, fmt.Errorf("outflow: Config.Limits: %w", err)
 	}
+	if err := cfg.checkLearning(); err != nil {
+		return nil, fmt.Errorf("outflow: Config.%w", err)
+	}
+	cfg.learn(t.hosts, "")
 	for i, r := range cfg.Rules {
 		c, err := r.compile(queue)
 		if err != nil {
 			return nil, fmt.Errorf("outflow: Config.Rules[%d].%w", i, err)
 		}
+		cfg.learn(c.rule, r.Unit)
 		t.rules = append(t.rules, c)
 		t.settles = t.settles || c.settle != nil
 		t.pools = t.pools || c.use != nil
@@ -112,7 +124,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		ours.held.got(ours.response)
 
 		// Hear what the upstream says, for those who wait, before anybody gets a slot from this.
-		heard := t.observe(keys, ours.held, ours.response, &tries)
+		heard := t.observe(req, keys, ours.held, ours.response, &tries)
 
 		// Is it to be sent again, could it be, and is there a turn for it? Until all that is certain,
 		// the response remains whole: it may be the caller's.

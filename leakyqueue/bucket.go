@@ -14,6 +14,7 @@ type Rule struct {
 	q     *Queue
 	name  string
 	slots atomic.Int64 // of set
+	alert atomic.Int64 // buckets that aren't calm
 	pool  *pool        // nil: it isn't one
 
 	// Guarded by Queue.mu.
@@ -22,6 +23,9 @@ type Rule struct {
 	buckets map[string]*bucket // by key
 	plain   *bucket            // that of the key "", which many rules have alone
 	most    int                // buckets that there were since the map was made
+	named   map[string]*bucket // by the upstream's name of them; nil: there is none
+
+	learning *Learning // nil: it learns nothing; never changes once the rule is in use
 }
 
 // Name returns the name the rule was made with.
@@ -59,6 +63,10 @@ type bucket struct {
 	ordinary int           // how many of them are for ordinary priorities, while high ones are about
 	out      int           // departed with a ticket that isn't given back
 	highSeen time.Duration // when somebody of high priority last came or left
+
+	learn    *learnt  // nil: it learns nothing
+	named    string   // the upstream's name of it
+	alsoKeys []string // further keys that have this bucket
 
 	pausedUntil time.Duration
 	unpaused    *limit.State  // state without the pause; nil: something has left since
@@ -110,8 +118,13 @@ const lentAfter = time.Minute
 // fullUntil is when there is a slot again for somebody of the given level, if none is given back; now:
 // there is one.
 func (b *bucket) fullUntil(l level, now time.Duration) time.Duration {
+	if b.learn != nil {
+		if until := b.learn.crowdedUntil(now); until > now {
+			return until
+		}
+	}
 	switch {
-	case b.slots == 0:
+	case b.slots == 0 && !b.isPool():
 		return now
 	case b.isPool():
 		return b.pool.fullUntil(l, now)
@@ -161,7 +174,7 @@ func (b *bucket) mark(now time.Duration) time.Duration {
 	if b.isPool() {
 		return b.pool.mark(now)
 	}
-	return b.state.Mark(max(now, b.pausedUntil))
+	return b.state.Mark(max(now, b.pausedUntil)) + b.learn.mark(now)
 }
 
 // leap is by how much the turns of those who wait here may get later without mark growing.
@@ -216,12 +229,12 @@ func (b *bucket) earliest(since, now time.Duration, ahead, cost int64, l level) 
 	if b.isPool() {
 		return b.pool.earliest(since, now, ahead, cost, l)
 	}
-	return b.state.Earliest(max(since, b.pausedUntil), now, ahead, cost, l.high())
+	return b.state.Earliest(b.learn.earliest(b, max(since, b.pausedUntil), ahead, cost), now, ahead, cost, l.high())
 }
 
 // idle reports whether a new bucket would do exactly as this one does.
 func (b *bucket) idle(now time.Duration) bool {
-	return b.waiting == 0 && b.out == 0 && b.pausedUntil <= now && b.shutUntil <= now && b.state.Full(now)
+	return b.waiting == 0 && b.out == 0 && b.pausedUntil <= now && b.shutUntil <= now && b.state.Full(now) && !b.learn.knows(now-b.used, now)
 }
 
 // bucketLocked returns the bucket of a key and makes it if need be.
@@ -250,6 +263,13 @@ func (q *Queue) makeBucket(k Key, now time.Duration) *bucket {
 	if k.Value == "" {
 		k.Rule.plain = b
 	}
+	if b.learn = k.Rule.newLearnt(); b.learn != nil {
+		k.Rule.alert.Add(1)
+		if b.learn.slots != nil {
+			b.slots = b.learn.slots.Slots()
+			b.ordinary = b.slots
+		}
+	}
 	return b
 }
 
@@ -266,8 +286,17 @@ func (q *Queue) usedLocked(b *bucket, now time.Duration) {
 func (r *Rule) forget(b *bucket) {
 	r.most = max(r.most, len(r.buckets))
 	delete(r.buckets, b.key.Value)
-	if b.key.Value == "" {
+	for _, value := range b.alsoKeys {
+		delete(r.buckets, value)
+	}
+	if r.plain == b {
 		r.plain = nil
+	}
+	if r.named[b.named] == b {
+		delete(r.named, b.named)
+	}
+	if b.learn != nil && !b.learn.calm {
+		r.alert.Add(-1)
 	}
 	if r.most > 1000 && len(r.buckets) < r.most/64 {
 		few := make(map[string]*bucket, len(r.buckets))

@@ -123,7 +123,7 @@ func invalidKeyCost(i, cost int) error {
 
 func needNoTicket(buckets []*bucket) error {
 	for _, b := range buckets {
-		if b.slots > 0 || b.pool != nil {
+		if b.slots > 0 || b.pool != nil || b.learn != nil && !b.learn.calm {
 			return needsTicket(b)
 		}
 	}
@@ -134,6 +134,9 @@ func needNoTicket(buckets []*bucket) error {
 func needsTicket(b *bucket) error {
 	if b.pool != nil {
 		return needsTicketFor(fmt.Sprintf("%q is a pool", b.key))
+	}
+	if b.slots == 0 {
+		return needsTicketFor(fmt.Sprintf("%q learns from answers", b.key))
 	}
 	return needsTicketFor(fmt.Sprintf("%q limits concurrency", b.key))
 }

@@ -167,7 +167,7 @@ func (q *Queue) enqueueLocked(ctx context.Context, buckets []*bucket, r *request
 func (q *Queue) refusedLocked(buckets []*bucket, r *request, d *Demand, deadline, now time.Duration) (margin time.Duration, victim *waiter, _ *Error) {
 	for _, b := range buckets {
 		if b.shutUntil > now {
-			return 0, nil, q.refusal(ErrDeadline, b, 0, b.saidUntil)
+			return 0, nil, q.refusalLocked(ErrDeadline, b, b.saidUntil, now)
 		}
 	}
 	full := false
@@ -187,13 +187,13 @@ func (q *Queue) refusedLocked(buckets []*bucket, r *request, d *Demand, deadline
 	t = max(t, since) // those ahead leave meanwhile
 	switch {
 	case full:
-		return 0, nil, q.refusal(ErrQueueFull, by, 0, t)
+		return 0, nil, q.refusalLocked(ErrQueueFull, by, t, now)
 	case t >= deadline:
-		err := q.refusal(ErrDeadline, by, 0, t)
+		err := q.refusalLocked(ErrDeadline, by, t, now)
 		err.Cause = context.DeadlineExceeded
 		return 0, nil, err
 	case t > last:
-		return 0, nil, q.refusal(ErrDeadline, by, 0, t)
+		return 0, nil, q.refusalLocked(ErrDeadline, by, t, now)
 	}
 	return last - t, victim, nil
 }

@@ -21,6 +21,14 @@ var (
 	// ErrClosed: the queue was closed.
 	ErrClosed = errors.New("closed")
 
+	// ErrLimited: the upstream has refused this client lately, and that is what is waited for. It comes in
+	// addition to one of the others.
+	ErrLimited = errors.New("limited by the upstream")
+
+	// ErrOverloaded: the upstream has said lately that it is unwell for everybody, and that is what is waited
+	// for. It comes in addition to one of the others.
+	ErrOverloaded = errors.New("upstream overloaded")
+
 	// ErrInvalid: a Config or a Demand has a value out of range, which the text names.
 	ErrInvalid = errors.New("invalid")
 )
@@ -43,6 +51,10 @@ type Error struct {
 	// context.DeadlineExceeded when the turn would have come after the context's deadline.
 	Cause error
 
+	// Upstream is ErrLimited or ErrOverloaded if what holds the request is a pause that the upstream's answers
+	// have brought about, or an outage; else nil.
+	Upstream error
+
 	ctxErr error // context.Canceled or DeadlineExceeded where Cause is another
 }
 
@@ -58,6 +70,15 @@ func (q *Queue) refusal(reason error, b *bucket, queued, earliest time.Duration)
 	return err
 }
 
+// refusalLocked is refusal where the lock is held, which takes it to know what the upstream has to do with it.
+func (q *Queue) refusalLocked(reason error, b *bucket, earliest, now time.Duration) *Error {
+	err := q.refusal(reason, b, 0, earliest)
+	if b != nil {
+		err.Upstream = upstreams[b.because(now)]
+	}
+	return err
+}
+
 // refusedWaiter is the Error of a waiter that was refused.
 func (q *Queue) refusedWaiter(w *waiter, queued time.Duration) *Error {
 	reason := ErrDeadline
@@ -68,6 +89,7 @@ func (q *Queue) refusedWaiter(w *waiter, queued time.Duration) *Error {
 		reason = ErrQueueFull
 	}
 	err := q.refusal(reason, w.blamed(), queued, w.deadline)
+	err.Upstream = upstreams[w.because]
 	if w.why == pastDeadline {
 		err.Cause = context.DeadlineExceeded
 	}
@@ -98,6 +120,9 @@ func (e *Error) Error() string {
 	if e.Bucket != "" {
 		fmt.Fprintf(&b, " for %q", e.Bucket)
 	}
+	if e.Upstream != nil {
+		fmt.Fprintf(&b, ", %v", e.Upstream)
+	}
 	if !e.Earliest.IsZero() {
 		fmt.Fprintf(&b, ", earliest departure %s", e.Earliest.Format(time.RFC3339Nano))
 	}
@@ -115,6 +140,9 @@ func (e *Error) Unwrap() []error {
 	}
 	if e.Cause != nil {
 		errs = append(errs, e.Cause)
+	}
+	if e.Upstream != nil {
+		errs = append(errs, e.Upstream)
 	}
 	if e.ctxErr != nil && e.ctxErr != e.Cause {
 		errs = append(errs, e.ctxErr)

@@ -20,13 +20,14 @@ type waiter struct {
 	joined   time.Duration // since when it waits for its turn; of a delayed retry, when it will
 	deadline time.Duration // of its context, or never; then, when it was charged or its earliest departure
 
-	order links[waiter] // in lane.fresh, then in Queue.woken
-	cost  int32
-	at    int32 // its index in lane.again or Queue.delayed; then how late it left, in nanoseconds
-	state waiterState
-	why   reason // it was refused
-	mixed bool   // its cost is another in some buckets: Ticket.costs
-	held  uint8  // 1 + the index in lane.buckets of the last bucket to hold it back; 0: none did
+	order   links[waiter] // in lane.fresh, then in Queue.woken
+	cost    int32
+	at      int32 // its index in lane.again or Queue.delayed; then how late it left, in nanoseconds
+	state   waiterState
+	why     reason  // it was refused
+	mixed   bool    // its cost is another in some buckets: Ticket.costs
+	because because // what the upstream has to do with its refusal
+	held    uint8   // 1 + the index in lane.buckets of the last bucket to hold it back; 0: none did
 }
 
 type waiterState uint8
@@ -268,6 +269,9 @@ func (q *Queue) refuseLocked(w *waiter, why reason, by *bucket, earliest, now ti
 		why = pastDeadline
 	}
 	w.why, w.deadline = why, earliest
+	if by != nil {
+		w.because = by.because(now)
+	}
 	for _, b := range w.lane.line.buckets {
 		b.counts.Refused++
 	}

@@ -53,6 +53,10 @@ func (q *Queue) AddPool(name string, members []string, limits ...limit.Limit) (*
 	p := new(pool)
 	p.at = q.makeBucket(Key{Rule: r}, now)
 	p.at.pool, p.at.state = p, limit.State{}
+	if p.at.learn != nil { // its members learn
+		r.alert.Add(-1)
+		p.at.learn, p.at.slots, p.at.ordinary = nil, 0, 0
+	}
 	for _, m := range members {
 		b := q.makeBucket(Key{Rule: r, Value: m}, now)
 		b.pool = p
@@ -80,9 +84,9 @@ func (t *Ticket) Member(r *Rule) string {
 	return ""
 }
 
-// NeedsTicket reports whether a departure that the rule holds needs a ticket: it takes a slot, or leaves
-// with a member of a pool.
-func (r *Rule) NeedsTicket() bool { return r.pool != nil || r.slots.Load() > 0 }
+// NeedsTicket reports whether a departure that the rule holds needs a ticket: it takes a slot, leaves
+// with a member of a pool, or there is something to be learnt from its answer.
+func (r *Rule) NeedsTicket() bool { return r.pool != nil || r.slots.Load() > 0 || r.alert.Load() > 0 }
 
 // isPool reports whether b is where requests wait for a pool's members.
 func (b *bucket) isPool() bool { return b.pool != nil && b.pool.at == b }

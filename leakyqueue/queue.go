@@ -190,8 +190,17 @@ func (q *Queue) newRule(name string, limits []limit.Limit) (*Rule, error) {
 		return nil, fmt.Errorf("leakyqueue: rule %q: %w", name, err)
 	}
 	r := &Rule{q: q, name: name, set: set, maxCost: set.MaxCost(), buckets: make(map[string]*bucket)}
-	r.slots.Store(int64(set.Slots()))
+	r.slots.Store(slotsOf(set))
 	return r, nil
+}
+
+// slotsOf is not 0 if departures hold slots.
+func slotsOf(set limit.Set) int64 {
+	_, most, adapts := set.AdaptiveConcurrency()
+	if n := set.Slots(); n > 0 || !adapts {
+		return int64(n)
+	}
+	return int64(most)
 }
 
 // now is the time since the epoch. It is monotonic: a wall clock that jumps moves nothing.

@@ -23,7 +23,7 @@ func (r *Rule) SetLimits(limits ...limit.Limit) error {
 	q.mu.Lock()
 	now := q.now()
 	r.set, r.maxCost = set, set.MaxCost()
-	r.slots.Store(int64(set.Slots()))
+	r.slots.Store(slotsOf(set))
 	for _, b := range r.buckets {
 		if !b.isPool() {
 			q.adoptLocked(b, set, now)
@@ -43,6 +43,7 @@ func (q *Queue) adoptLocked(b *bucket, set limit.Set, now time.Duration) {
 		b.unpaused = new(set.Adopt(b.unpaused, now))
 	}
 	b.slots, b.ordinary = set.Slots(), set.OrdinarySlots()
+	q.learnAnewLocked(b)
 	if b.pool == nil {
 		q.changedLocked(b, now)
 	}

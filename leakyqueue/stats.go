@@ -13,6 +13,8 @@ type Counts struct {
 	Refused      uint64 // ended with an Error that has a Reason of ours
 	Cancelled    uint64 // the context ended in the queue
 	Pauses       uint64 // began, or grew longer
+	Limited      uint64 // answers that refused this client
+	Overloaded   uint64 // answers that said that the upstream is unwell for everybody
 	HoldsExpired uint64 // tickets given back by MaxHold
 
 	// Of rules that are only measured: see Queue.Measure.
@@ -29,7 +31,12 @@ type BucketStats struct {
 	Held      time.Duration // for how long the oldest of those has been out: a leak shows here
 	Paused    time.Duration // how much longer the pause lasts; 0: none
 	Next      time.Duration // how long until the next request of cost 1 may leave, concurrency apart
-	Counts    Counts
+
+	// What was learnt of the upstream: see Rule.Learn.
+	Rate   float64 // the pace, per second; 0: there is none
+	Slots  int     // how many may be in flight; 0: any number
+	Down   bool    // it is taken to be down, and only probes leave
+	Counts Counts
 }
 
 // Stats returns the state of every bucket that isn't idle or was in use a short time ago, ordered by
@@ -59,6 +66,12 @@ func (q *Queue) Stats() []BucketStats {
 		}
 		if b.isPool() {
 			b.pool.statsLocked(&s, held)
+		}
+		if l := b.learn; l != nil {
+			s.Rate, s.Down = l.learner.Rate(), l.learner.Down()
+			if s.Slots, _ = l.learner.Slots(now); l.slots != nil {
+				s.Slots = b.slots
+			}
 		}
 		stats = append(stats, s)
 	}

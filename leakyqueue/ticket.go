@@ -1,6 +1,10 @@
 package leakyqueue
 
-import "time"
+import (
+	"time"
+
+	"github.com/outflow-go/outflow/limit"
+)
 
 // A Ticket is what a departed request holds: a slot in each of its buckets that limits concurrency.
 // It is safe for concurrent use. The zero Ticket holds nothing.
@@ -20,6 +24,11 @@ type Ticket struct {
 	cost    int64
 	costs   []int32 // of each bucket, where they aren't all the same
 
+	// Of each bucket, in the memory of fewFlights if they fit; none if no bucket learns.
+	flights    []limit.Flight
+	fewFlights [2]limit.Flight
+	answered   bool
+
 	order links[Ticket] // in Queue.out
 }
 
@@ -33,11 +42,15 @@ func (t *Ticket) Done() {
 	}
 	t.q.mu.Lock()
 	now := t.q.now()
+	t.q.answeredLocked(t, &Answer{Verdict: Unanswered}, now)
 	if t.slot != nil {
 		t.q.giveBackLocked(t, now)
 	}
 	t.q.unlock(now)
 }
+
+// Zero reports whether no request has left with the ticket yet.
+func (t *Ticket) Zero() bool { return t.q == nil }
 
 // Place returns the request's place in the queue's order, for [Demand.Place].
 func (t *Ticket) Place() Place { return t.place }
@@ -47,8 +60,14 @@ func (t *Ticket) Place() Place { return t.place }
 //go:noinline
 func (q *Queue) issueLocked(t *Ticket, buckets []*bucket, r *request, due, now time.Duration) {
 	if t == nil {
+		for i, b := range buckets {
+			if b.learn != nil {
+				b.learn.departs(false, due, now, r.costAt(i))
+			}
+		}
 		return
 	}
+	t.flights, t.answered = t.fewFlights[:0], false
 	t.q, t.since, t.place, t.due, t.cost = q, now, r.place, due, r.cost
 	t.slot, t.more, t.order = nil, nil, links[Ticket]{}
 	t.buckets = append(t.few[:0], buckets...)
@@ -59,6 +78,12 @@ func (q *Queue) issueLocked(t *Ticket, buckets []*bucket, r *request, due, now t
 		if b.pool != nil {
 			b = b.pool.chosen
 			t.buckets[i] = b
+		}
+		if b.learn != nil {
+			for len(t.flights) < i {
+				t.flights = append(t.flights, limit.Flight{})
+			}
+			t.flights = append(t.flights, b.learn.departs(true, due, now, r.costAt(i)))
 		}
 		if b.slots == 0 {
 			continue

@@ -46,11 +46,14 @@ type Learner struct {
 	pace    pace
 	outage  outage
 
-	sequence  uint64 // of the last departure
-	told      uint64 // the last departure before the latest refusal was known: those up to it are no news
+	sequence  uint64        // of the last departure
+	told      uint64        // the last departure before the latest refusal was known: those up to it are no news
+	toldAt    time.Duration // when that refusal became known
 	inFlight  int
+	units     int64         // in flight
 	roundTrip time.Duration // smoothed; 0: unknown
 	accepted  history
+	passed    passed
 }
 
 // LearnerBounds say within what bounds a [Learner] looks for a limit. The zero LearnerBounds are none.
@@ -63,11 +66,15 @@ type LearnerBounds struct {
 	// hold them a little below. Zero: unknown.
 	Declared float64
 
+	// Passive has it learn nothing, and hold back nobody: it only counts what is in flight.
+	Passive bool
+
 	// NoWindow has it not count what is in flight, because something else does, or the start is declared.
 	NoWindow bool
 }
 
-// A Flight is a departure that wasn't answered yet.
+// A Flight is a departure that wasn't answered yet. The zero Flight, or one made by [Untracked], is of a departure
+// that the Learner wasn't told of by [Learner.Depart].
 type Flight struct {
 	sequence uint64
 	at       time.Duration
@@ -79,7 +86,7 @@ type Flight struct {
 func NewLearner(b LearnerBounds) *Learner {
 	l := &Learner{bounds: b}
 	l.opening.begin(4, 0.5)
-	if b.NoWindow {
+	if b.NoWindow || b.Passive {
 		l.opening = opening{}
 	}
 	if b.Max > 0 {
@@ -92,8 +99,8 @@ func NewLearner(b LearnerBounds) *Learner {
 // any number, and [Never] says that it doesn't.
 func (l *Learner) Slots(now time.Duration) (n int, grows time.Duration) { return l.opening.slots(now) }
 
-// InFlight returns how many departures weren't answered yet.
-func (l *Learner) InFlight() int { return l.inFlight }
+// InFlight returns how many departures weren't answered yet, and what they cost together.
+func (l *Learner) InFlight() (n int, units int64) { return l.inFlight, l.units }
 
 // Rate returns the pace, per second; 0: there is none.
 func (l *Learner) Rate() float64 { return l.pace.rate }
@@ -118,22 +125,51 @@ func (l *Learner) Earliest(since time.Duration, ahead int64) time.Duration {
 func (l *Learner) Depart(due, now time.Duration, cost int64) Flight {
 	l.sequence++
 	l.inFlight++
+	l.units += cost
 	l.pace.depart(due, now, cost, l.roundTrip, l.bounds)
 	l.outage.depart(now)
 	l.opening.departed(l.inFlight, now)
-	return Flight{sequence: l.sequence, at: now, with: int32(l.inFlight), cost: int32(min(cost, math.MaxInt32))}
+	return Flight{sequence: l.sequence, at: now, with: int32(min(l.inFlight, math.MaxInt32)), cost: int32(min(cost, math.MaxInt32))}
+}
+
+// Pass notes a departure of which only a refusal will be told, with [Untracked]. It is for a Learner that is
+// [Learner.Calm].
+func (l *Learner) Pass(now time.Duration, cost int64) { l.passed.add(now, cost) }
+
+// Untracked is the Flight of a departure that was noted with [Learner.Pass].
+func Untracked(left time.Duration, cost int64) Flight {
+	return Flight{at: left, with: 1, cost: int32(min(cost, math.MaxInt32))}
+}
+
+// landed takes f out of what is in flight.
+func (l *Learner) landed(f Flight) {
+	if f.sequence != 0 {
+		l.inFlight--
+		l.units -= int64(f.cost)
+	}
+}
+
+// news reports whether f left after the latest refusal was known.
+func (l *Learner) news(f Flight) bool {
+	if f.sequence == 0 {
+		return f.at > l.toldAt
+	}
+	return f.sequence > l.told
 }
 
 // Accepted notes an answer that refuses nothing.
 func (l *Learner) Accepted(f Flight, now time.Duration) {
-	l.inFlight--
+	l.landed(f)
+	if f.sequence == 0 {
+		return
+	}
 	if trip := now - f.at; l.roundTrip == 0 {
 		l.roundTrip = max(trip, 1)
 	} else {
 		l.roundTrip += (trip - l.roundTrip) / 8
 	}
 	l.accepted.add(f.at, int64(f.cost))
-	l.opening.accepted(f, f.sequence > l.told, now, l.roundTrip)
+	l.opening.accepted(f, l.news(f), now, l.roundTrip)
 	l.pace.accepted(f)
 	if l.outage.ends(f) {
 		l.opening.begin(2, 1)
@@ -148,15 +184,18 @@ func (l *Learner) Accepted(f Flight, now time.Duration) {
 }
 
 // Lost notes that an attempt ended without an answer that says anything about limits.
-func (l *Learner) Lost(Flight) { l.inFlight-- }
+func (l *Learner) Lost(f Flight) { l.landed(f) }
 
 // Refused notes a refusal that concerns this client. The wait is what the upstream asked for; 0: it gave no
 // hint. It returns for how long nobody should leave, if it gave none: 0, or up to otherwise.
 func (l *Learner) Refused(f Flight, wait, otherwise time.Duration, concurrency bool, now time.Duration) (pause time.Duration) {
-	l.inFlight--
-	news := f.sequence > l.told
+	l.landed(f)
+	if l.bounds.Passive {
+		return otherwise
+	}
+	news := l.news(f)
 	if news {
-		l.told = l.sequence
+		l.told, l.toldAt = l.sequence, now
 	}
 	if !l.bounds.NoWindow || concurrency {
 		if concurrency || wait == 0 && l.opening.concerns(f, news, l.pace.rate > 0, now) {
@@ -169,7 +208,7 @@ func (l *Learner) Refused(f Flight, wait, otherwise time.Duration, concurrency b
 		pause = l.pace.backOff(otherwise)
 	}
 	if news {
-		l.pace.refused(f, max(wait, pause), &l.accepted, l.sequence, l.roundTrip, l.bounds)
+		l.pace.refused(f, max(wait, pause), l, now)
 	}
 	if wait == 0 && !news {
 		return 0
@@ -180,7 +219,10 @@ func (l *Learner) Refused(f Flight, wait, otherwise time.Duration, concurrency b
 // Overloaded notes an answer that says that the upstream is unwell. The wait is what it asked for; 0: it gave
 // no hint. In an outage it returns for how long this request should let others go first.
 func (l *Learner) Overloaded(f Flight, wait, now time.Duration) (rest time.Duration) {
-	l.inFlight--
+	l.landed(f)
+	if l.bounds.Passive {
+		return 0
+	}
 	return l.outage.overloaded(f, wait, now, l.sequence, &l.accepted)
 }
 
@@ -194,7 +236,7 @@ func (l *Learner) Calm() bool {
 	return l.pace.rate == 0 && l.opening.size == 0 && !l.outage.on && l.outage.row == 0
 }
 
-// span is a number of seconds.
+// spanOf is a number of seconds.
 func spanOf(seconds float64) time.Duration {
 	if ns := seconds * 1e9; ns < float64(Never) {
 		return time.Duration(ns)
@@ -240,3 +282,37 @@ func (h *history) since(from time.Duration) (units int64, first time.Duration) {
 	})
 	return units, first
 }
+
+// passed counts departures, and remembers how many there were a second or two ago.
+type passed struct {
+	units int64
+	marks [2]struct {
+		at    time.Duration
+		units int64
+	}
+}
+
+func (p *passed) add(now time.Duration, units int64) {
+	if p.units == 0 || now-p.marks[0].at >= time.Second {
+		p.marks[1] = p.marks[0]
+		if p.units == 0 || now-p.marks[0].at >= lately { // it was idle
+			p.marks[1].at, p.marks[1].units = now, p.units
+		}
+		p.marks[0].at, p.marks[0].units = now, p.units
+	}
+	p.units += units
+}
+
+// lately returns how many units left in the last second or two, and since when.
+func (p *passed) lately() (units int64, since time.Duration) {
+	return p.units - p.marks[1].units, p.marks[1].at
+}
+
+// Tracked reports whether a Learner was told of the departure.
+func (f Flight) Tracked() bool { return f.sequence != 0 }
+
+// Left returns when the departure was.
+func (f Flight) Left() time.Duration { return f.at }
+
+// InFlight returns how many were in flight when it left, itself included.
+func (f Flight) InFlight() int { return int(f.with) }

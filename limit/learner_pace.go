@@ -131,11 +131,12 @@ func (p *pace) backOff(otherwise time.Duration) time.Duration {
 }
 
 // refused finds the rate that would not have been refused.
-func (p *pace) refused(f Flight, pause time.Duration, h *history, sequence uint64, roundTrip time.Duration, b LearnerBounds) {
+func (p *pace) refused(f Flight, pause time.Duration, l *Learner, now time.Duration) {
+	h, b := &l.accepted, l.bounds
 	defer func() { p.units, p.refusedAt = 0, f.at; p.row++ }()
 	horizon := min(max(30*pause, minHorizon), maxHorizon)
 	if p.rate == 0 {
-		p.first(f, pause, h, sequence, roundTrip, horizon, b)
+		p.first(f, pause, l, horizon)
 		return
 	}
 	fast := p.rate
@@ -173,12 +174,16 @@ func (p *pace) refused(f Flight, pause time.Duration, h *history, sequence uint6
 }
 
 // first makes of the first refusal what can be made of it.
-func (p *pace) first(f Flight, pause time.Duration, h *history, sequence uint64, roundTrip, horizon time.Duration, b LearnerBounds) {
+func (p *pace) first(f Flight, pause time.Duration, l *Learner, horizon time.Duration) {
+	b, roundTrip := l.bounds, l.roundTrip
 	if b.Declared > 0 {
 		p.hold(0.98*b.Declared, 0.995*b.Declared, horizon, b)
 		return
 	}
-	units, begin := h.since(f.at - lately)
+	units, begin := l.accepted.since(f.at - lately)
+	if n, since := l.passed.lately(); n > 2*units { // most weren't tracked
+		units, begin = n, since
+	}
 	lasted := f.at - begin
 	if units == 0 {
 		lasted = 0
@@ -189,7 +194,7 @@ func (p *pace) first(f Flight, pause time.Duration, h *history, sequence uint64,
 		return
 	}
 	if lasted <= max(atOnce, 2*roundTrip) {
-		p.burst, p.bursting, p.lasted = float64(units), sequence, lasted
+		p.burst, p.bursting, p.lasted = float64(units), l.sequence, lasted
 	}
 	p.ramp(float64(max(units, 1))/(lasted+pause/2+time.Millisecond).Seconds(), b)
 }

@@ -85,7 +85,7 @@ func (s *sim) newcomer() {
 func (s *sim) dispatch(due time.Duration) {
 	for len(s.queue) > 0 {
 		n, grows := s.l.Slots(s.now)
-		if n > 0 && s.l.InFlight() >= n {
+		if n > 0 && inFlight(s.l) >= n {
 			if grows < limit.Never {
 				s.arm(grows)
 			}
@@ -138,7 +138,7 @@ func (s *sim) depart(c *call, due time.Duration) {
 func (s *sim) answered(c *call, f limit.Flight, a answer) {
 	if s.trace && a.status != 200 {
 		n, _ := s.l.Slots(s.now)
-		fmt.Printf("%8.3f %d rate %.1f slots %d in flight %d\n", s.now.Seconds(), a.status, s.l.Rate(), n, s.l.InFlight())
+		fmt.Printf("%8.3f %d rate %.1f slots %d in flight %d\n", s.now.Seconds(), a.status, s.l.Rate(), n, inFlight(s.l))
 	}
 	again := func(rest time.Duration) {
 		if c.tries >= 5 {
@@ -380,4 +380,9 @@ func TestTrace2(t *testing.T) {
 	s = mk(&gcra{rate: 100, burst: 20, hint: time.Second}, 100*ms)
 	s.run()
 	s.report(t, "rtt 100", 19800*ms)
+}
+
+func inFlight(l *limit.Learner) int {
+	n, _ := l.InFlight()
+	return n
 }

@@ -91,6 +91,20 @@ func (s Set) MaxCost() int64 {
 	return most
 }
 
+// Rate returns the slowest of the rates, in units per second; 0: there are none.
+func (s Set) Rate() float64 {
+	slowest := 0.0
+	for _, l := range s.limits {
+		if l.kind != rateLimit {
+			continue
+		}
+		if r := l.n / l.per.Seconds(); slowest == 0 || r < slowest {
+			slowest = r
+		}
+	}
+	return slowest
+}
+
 // NewState returns the state of a bucket from which nothing has left yet: its bursts are full, and its
 // windows empty. The epoch is the wall-clock time at which the moments that the state is asked about
 // are 0, from 1970 to 2100; only windows that begin by the clock, by the key or by the calendar need

@@ -1,0 +1,212 @@
+package leakyqueue
+
+import (
+	"time"
+
+	"github.com/outflow-go/outflow/limit"
+)
+
+// Learning says what a rule makes of what upstreams answer: see [Rule.Learn]. The zero Learning is usable.
+type Learning struct {
+	// Unit is what the rule's costs count, in the words of [Quota].Unit: a quota that counts something else is
+	// no matter of this rule. Defaults to "requests".
+	Unit string
+
+	// Spread says how what a server has left is used up until it is renewed.
+	Spread limit.Spread
+
+	// CountsOnly has refusals change nothing but what they ask for: no limit is learnt.
+	CountsOnly bool
+}
+
+// keepLearnt is how long what was learnt is remembered of a bucket that nobody uses.
+const keepLearnt = 15 * time.Minute
+
+// Learn has the rule's buckets find out, from the answers to those who have left, what their upstream allows: see
+// [limit.Learner] for how. Where limits are declared, they hold all the same, and only a refusal has a bucket stay
+// below them. It is called before the rule is used. Departures of its buckets need a ticket as long as there is
+// something to be learnt, and [Ticket.Answered] is to be called for each.
+func (r *Rule) Learn(l Learning) {
+	if l.Unit == "" {
+		l.Unit = "requests"
+	}
+	r.q.mu.Lock()
+	defer r.q.mu.Unlock()
+	r.learning = &l
+	if r.pool != nil {
+		for _, m := range r.pool.members {
+			m.learn = r.newLearnt()
+			r.alert.Add(1)
+		}
+	}
+}
+
+// learnt is what a bucket has learnt of its upstream.
+type learnt struct {
+	learner limit.Learner
+	quotas  []quota
+	slots   *limit.Gradient // with an adaptive concurrency
+	calm    bool            // it needn't be told of departures
+	because because         // of the latest refusal
+}
+
+// newLearnt returns what a new bucket has learnt, or nil if the rule doesn't learn.
+func (r *Rule) newLearnt() *learnt {
+	minRate, maxRate, rates := r.set.AdaptiveRate()
+	minSlots, maxSlots, adapts := r.set.AdaptiveConcurrency()
+	if r.learning == nil && !rates && !adapts {
+		return nil
+	}
+	bounds := limit.LearnerBounds{Passive: r.learning != nil && r.learning.CountsOnly}
+	if rates {
+		bounds = limit.LearnerBounds{Min: minRate, Max: maxRate}
+	}
+	if declared := r.set.Rate(); declared > 0 {
+		bounds.Declared = declared
+	}
+	// Whoever declares a limit knows how to begin.
+	bounds.NoWindow = bounds.Declared > 0 || rates || r.set.Slots() > 0 || adapts || r.set.MaxCost() < MaxCost
+	l := &learnt{learner: *limit.NewLearner(bounds)}
+	if adapts {
+		l.slots = new(limit.NewGradient(minSlots, maxSlots))
+	}
+	return l
+}
+
+// crowdedUntil is when there is room again in flight, if nothing is answered; now: there is room.
+func (l *learnt) crowdedUntil(now time.Duration) time.Duration {
+	if l == nil {
+		return now
+	}
+	n, grows := l.learner.Slots(now)
+	inFlight, _ := l.learner.InFlight()
+	if n > 0 && inFlight >= n {
+		return min(grows, never)
+	}
+	for i := range l.quotas {
+		if l.quotas[i].Asking(now) {
+			return now + askAgain
+		}
+	}
+	return now
+}
+
+// askAgain bounds how long others wait for the answer that tells whether a window was renewed.
+const askAgain = time.Second
+
+// earliest is when a request may leave as far as what was learnt goes.
+func (l *learnt) earliest(b *bucket, since time.Duration, ahead, cost int64) time.Duration {
+	if l == nil {
+		return since
+	}
+	since = l.learner.Earliest(since, ahead)
+	if len(l.quotas) > 0 {
+		since = l.within(b, since, ahead, cost)
+	}
+	return since
+}
+
+// mark is by how much what was learnt adds to [bucket.mark].
+func (l *learnt) mark(now time.Duration) time.Duration {
+	if l == nil {
+		return 0
+	}
+	return max(0, l.learner.Earliest(now, 0)-now)
+}
+
+// departs notes that a request leaves; of one without a ticket nothing but a refusal will be heard.
+func (l *learnt) departs(tracked bool, due, now time.Duration, cost int64) limit.Flight {
+	for i := range l.quotas {
+		l.quotas[i].Depart(now, cost)
+	}
+	if !tracked {
+		l.learner.Pass(now, cost)
+		return limit.Flight{}
+	}
+	return l.learner.Depart(due, now, cost)
+}
+
+// calmsLocked notes whether b's departures need to be tracked.
+func (q *Queue) calmsLocked(b *bucket) {
+	l := b.learn
+	calm := l.learner.Calm() && l.slots == nil && len(l.quotas) == 0
+	if calm == l.calm {
+		return
+	}
+	l.calm = calm
+	if calm {
+		b.key.Rule.alert.Add(-1)
+	} else {
+		b.key.Rule.alert.Add(1)
+	}
+}
+
+// knows reports whether what was learnt is worth remembering.
+func (l *learnt) knows(unused, now time.Duration) bool {
+	if l == nil || unused > keepLearnt {
+		return false
+	}
+	if inFlight, _ := l.learner.InFlight(); inFlight > 0 || l.learner.Knows() || l.slots != nil {
+		return true
+	}
+	for i := range l.quotas {
+		if l.quotas[i].Known(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// adaptSlotsLocked has as many slots as the gradient finds.
+func (q *Queue) adaptSlotsLocked(b *bucket, now time.Duration) {
+	n := b.learn.slots.Slots()
+	if declared := b.key.Rule.set.Slots(); declared > 0 {
+		n = min(n, declared)
+	}
+	grew := n > b.slots
+	b.slots, b.ordinary = n, n
+	if grew {
+		q.returnedLocked(b, now)
+	}
+}
+
+// because is what an upstream's answers have to do with waiting.
+type because uint8
+
+const (
+	notUpstream because = iota
+	limitedBy
+	overloadedBy
+)
+
+var upstreams = [...]error{limitedBy: ErrLimited, overloadedBy: ErrOverloaded}
+
+// because tells whether b holds back those who wait for what its upstream has answered.
+func (b *bucket) because(now time.Duration) because {
+	l := b.learn
+	if l == nil {
+		return notUpstream
+	}
+	if b.pausedUntil > now || b.shutUntil > now || l.learner.Down() || l.learner.Rate() > 0 {
+		return l.because
+	}
+	return notUpstream
+}
+
+// learnAnewLocked forgets what was learnt under other limits.
+func (q *Queue) learnAnewLocked(b *bucket) {
+	old := b.learn
+	b.learn = b.key.Rule.newLearnt()
+	switch {
+	case b.learn == nil && old != nil && !old.calm:
+		b.key.Rule.alert.Add(-1)
+	case b.learn == nil:
+		return
+	case old == nil || old.calm:
+		b.key.Rule.alert.Add(1)
+	}
+	if b.learn.slots != nil {
+		b.slots = b.learn.slots.Slots()
+		b.ordinary = b.slots
+	}
+}

@@ -1,0 +1,117 @@
+package leakyqueue
+
+import (
+	"time"
+
+	"github.com/outflow-go/outflow/limit"
+)
+
+// A Quota is what an answer tells of one limit that the upstream counts.
+type Quota struct {
+	Name, Partition string // as the upstream tells it from its others
+	Unit            string // what is counted: "requests", "tokens", …
+
+	Limit, Remaining int64         // -1: unknown
+	Reset            time.Duration // until it is renewed; negative: unknown
+	Window           time.Duration // 0: unknown
+}
+
+// maxQuotas bounds how many are remembered of a bucket.
+const maxQuotas = 16
+
+// quota is what is remembered of one, and by what it is found again.
+type quota struct {
+	limit.Quota
+	name, partition string
+	size            int64 // where it has no name
+	window          time.Duration
+	credential      uint64
+	foreign         bool // it counts something else than the rule does
+}
+
+func (q *quota) is(o *Quota) bool {
+	return q.name == o.Name && q.partition == o.Partition && (o.Name != "" || q.size == o.Limit && q.window == o.Window)
+}
+
+// within is when a request may leave that the upstream's count leaves room for.
+func (l *learnt) within(b *bucket, since time.Duration, ahead, cost int64) time.Duration {
+	_, inFlight := l.learner.InFlight()
+	spread := limit.SpreadLast
+	if b.key.Rule.learning != nil {
+		spread = b.key.Rule.learning.Spread
+	}
+	for i := range l.quotas {
+		q := &l.quotas[i]
+		if q.foreign {
+			since = q.Earliest(since, 1, 0, 0, limit.SpreadNone)
+		} else {
+			since = q.Earliest(since, cost, inFlight+ahead, int64(b.place().waiting), spread)
+		}
+	}
+	return since
+}
+
+// countsLocked takes up the quotas of an answer: each for the narrowest bucket that counts in its unit, or if
+// there is none for the one that the answer is about.
+func (q *Queue) countsLocked(t *Ticket, about int, a *Answer, now time.Duration) {
+	for i := range a.Quotas {
+		at := about
+		for j := len(t.buckets) - 1; j >= 0; j-- {
+			if l := t.buckets[j].key.Rule.learning; l != nil && l.Unit == a.Quotas[i].Unit {
+				at = j
+				break
+			}
+		}
+		q.countOneLocked(t.buckets[at], &a.Quotas[i], a, t.since, now)
+	}
+}
+
+// countLocked takes up the quotas of an answer to a request that had no ticket.
+func (q *Queue) countLocked(b *bucket, f limit.Flight, a *Answer, now time.Duration) {
+	for i := range a.Quotas {
+		q.countOneLocked(b, &a.Quotas[i], a, f.Left(), now)
+	}
+}
+
+func (q *Queue) countOneLocked(b *bucket, c *Quota, a *Answer, left, now time.Duration) {
+	l := b.learn
+	if l == nil || b.key.Rule.learning == nil {
+		return
+	}
+	q.alignLocked(b, c, now)
+	if c.Remaining < 0 {
+		return
+	}
+	var known *quota
+	for i := range l.quotas {
+		if l.quotas[i].is(c) {
+			known = &l.quotas[i]
+			break
+		}
+	}
+	switch {
+	case known == nil && len(l.quotas) < maxQuotas:
+		l.quotas = append(l.quotas, quota{name: c.Name, partition: c.Partition, size: c.Limit, window: c.Window, credential: a.Credential, foreign: c.Unit != b.key.Rule.learning.Unit})
+		known = &l.quotas[len(l.quotas)-1]
+	case known == nil:
+		return
+	case known.credential != a.Credential && known.Known(now):
+		return
+	}
+	known.credential = a.Credential
+	known.Tell(limit.Count{Limit: c.Limit, Remaining: c.Remaining, Reset: c.Reset, Window: c.Window, Refused: a.Verdict == Limited && c.Remaining == 0}, left, now)
+}
+
+// alignLocked has a declared fixed window of the same size end when the upstream's does.
+func (q *Queue) alignLocked(b *bucket, c *Quota, now time.Duration) {
+	if c.Reset <= 0 || b.state.Leap() == 0 {
+		return
+	}
+	for _, declared := range b.key.Rule.set.Limits() {
+		n, d, ok := declared.Window()
+		if !ok || int64(n) != c.Limit && d != c.Window || c.Window != 0 && d != c.Window {
+			continue
+		}
+		b.state.AlignWindow(d, now+min(c.Reset, longest), now)
+	}
+}
