@@ -73,7 +73,7 @@ func (t *Transport) observe(req *http.Request, keys []leakyqueue.Key, held *held
 		t.counts.overloaded.Add(1)
 		answer.Pause = t.retry.asked(h.signal)
 	}
-	if len(h.signal.Quotas) > 0 && (answer.Verdict != leakyqueue.Unanswered) {
+	if len(h.signal.Quotas) > 0 && answer.Verdict == leakyqueue.Accepted { // of a refusal Pause has it
 		answer.Quotas, answer.Credential = quotasOf(h.signal), credentialOf(req)
 	}
 	switch {

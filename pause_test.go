@@ -317,9 +317,9 @@ func TestOverlongPauseRefusesOthersUntilMaxPause(t *testing.T) {
 		time.Sleep(time.Minute - 1)
 		refused("a late newcomer", time.Minute+time.Second-1)
 		time.Sleep(time.Nanosecond)
-		for range 3 { // all of them, and not only the one who needn't wait
+		for range 3 { // all of them, and not only the one who needn't wait, though at a modest pace
 			wg.Go(func() {
-				if status, _, err := get(t.Context(), tr, srv.URL); err != nil || status != 200 || time.Since(start) != time.Minute+time.Second {
+				if status, _, err := get(t.Context(), tr, srv.URL); err != nil || status != 200 || time.Since(start) > time.Minute+4*time.Second {
 					t.Errorf("after MaxPause: %d, %v, after %v", status, err, time.Since(start))
 				}
 			})
@@ -603,7 +603,7 @@ func TestNoHerdAfterAPause(t *testing.T) {
 		if gap := afterwards.MinGap(); gap < 20*time.Millisecond {
 			t.Errorf("two came %v apart after the pause, want 20ms", gap)
 		}
-		if u := afterwards.Utilisation(50, 1); u < 0.999 {
+		if u := afterwards.Utilisation(50, 1); u < 0.975 { // a little less than the rate that was refused
 			t.Errorf("only %.3f of the rate was used after the pause", u)
 		}
 	})

@@ -155,11 +155,18 @@ func (r *retrier) judge(req *http.Request, resp *http.Response, err error, heard
 	return v
 }
 
-// delay is how long the retry stays out of line, and false if there is to be none.
+// delay is how long the retry stays out of line, and false if there is to be none. While the upstream is
+// down that is for long enough that others probe it, and this one's tries last.
 func (r *retrier) delay(heard heard, tries *tries) (time.Duration, bool) {
+	d, ok := r.ownDelay(heard, tries)
+	if heard.Rest > 0 {
+		d = max(d, min(heard.Rest<<min(tries.n-1, 10), maxRest))
+	}
+	return d, ok
+}
+
+func (r *retrier) ownDelay(heard heard, tries *tries) (time.Duration, bool) {
 	switch {
-	case heard.Rest > 0:
-		return min(heard.Rest<<min(tries.n-1, 10), maxRest), true
 	case heard.Paused:
 		return 0, true
 	case heard.signal.RetryAfter > 0: // asked for with a status that pauses nobody

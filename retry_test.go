@@ -414,7 +414,7 @@ func TestStopOfABackOffEndsTheTries(t *testing.T) {
 		}))
 		srv := serve(up)
 		made := 0
-		tr := newTransport(t, outflow.Config{Base: srv.Transport, Retry: outflow.Retry{
+		tr := newTransport(t, outflow.Config{Base: srv.Transport, Learn: outflow.LearnQuotas, Retry: outflow.Retry{
 			MaxAttempts: 100,
 			NewBackOff: func() cenkalti.BackOff {
 				made++
@@ -560,7 +560,7 @@ func TestBudgetBoundsRetriesInABrownOut(t *testing.T) {
 					return nil
 				}))
 				srv := serve(up)
-				tr := newTransport(t, outflow.Config{Base: srv.Transport, Retry: outflow.Retry{
+				tr := newTransport(t, outflow.Config{Base: srv.Transport, Learn: outflow.LearnQuotas, Retry: outflow.Retry{
 					Budget: tt.budget, Backoff: backoff.Policy{Base: time.Millisecond, Jitter: backoff.None, Factor: 1},
 				}})
 				send := func(status int) {

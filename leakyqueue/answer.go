@@ -135,6 +135,11 @@ func (q *Queue) answeredLocked(t *Ticket, a *Answer, now time.Duration) (heard H
 func (q *Queue) hearLocked(b *bucket, f limit.Flight, a *Answer, now time.Duration) (heard Heard) {
 	l := b.learn
 	pause := a.Pause
+	if l != nil {
+		for i := range l.quotas {
+			l.quotas[i].Hear(a.Verdict == Limited)
+		}
+	}
 	switch a.Verdict {
 	case Accepted:
 		if l != nil {
@@ -160,6 +165,7 @@ func (q *Queue) hearLocked(b *bucket, f limit.Flight, a *Answer, now time.Durati
 		b.counts.Overloaded++
 		if l != nil {
 			heard.Rest = l.learner.Overloaded(f, a.Pause, now)
+			q.giveUpLocked(b, now)
 			if l.slots != nil {
 				l.slots.Observe(now, 0, f.InFlight(), true)
 			}
@@ -196,6 +202,19 @@ func (q *Queue) acceptedLocked(b *bucket, f limit.Flight, left, now time.Duratio
 	if down && !l.learner.Down() {
 		q.rousedLocked(b, now)
 	}
+}
+
+// giveUpLocked refuses those who wait for b if its upstream has been down for longer than anybody waits for a pause. Who
+// comes later waits for the next probe.
+func (q *Queue) giveUpLocked(b *bucket, now time.Duration) {
+	at := b.place()
+	if since, down := b.learn.learner.DownSince(); !down || now-since < q.cfg.MaxPause || at.waiting == 0 {
+		return
+	}
+	shut, said := at.shutUntil, at.saidUntil
+	at.shutUntil, at.saidUntil = now+1, b.learn.learner.Earliest(now, 0)
+	q.tellLateLocked(at, now)
+	at.shutUntil, at.saidUntil = shut, said
 }
 
 // rousedLocked has those join their lanes who rest while b's upstream is down: it isn't any more.

@@ -234,7 +234,7 @@ func (b *bucket) earliest(since, now time.Duration, ahead, cost int64, l level) 
 
 // idle reports whether a new bucket would do exactly as this one does.
 func (b *bucket) idle(now time.Duration) bool {
-	return b.waiting == 0 && b.out == 0 && b.pausedUntil <= now && b.shutUntil <= now && b.state.Full(now) && !b.learn.knows(now-b.used, now)
+	return b.waiting == 0 && b.out == 0 && b.pausedUntil <= now && b.shutUntil <= now && b.state.Full(now) && !b.learn.knows(now)
 }
 
 // bucketLocked returns the bucket of a key and makes it if need be.

@@ -46,6 +46,7 @@ type learnt struct {
 	learner limit.Learner
 	quotas  []quota
 	slots   *limit.Gradient // with an adaptive concurrency
+	used    time.Duration   // when something left
 	calm    bool            // it needn't be told of departures
 	because because         // of the latest refusal
 }
@@ -85,14 +86,11 @@ func (l *learnt) crowdedUntil(now time.Duration) time.Duration {
 	}
 	for i := range l.quotas {
 		if l.quotas[i].Asking(now) {
-			return now + askAgain
+			return now + time.Second
 		}
 	}
 	return now
 }
-
-// askAgain bounds how long others wait for the answer that tells whether a window was renewed.
-const askAgain = time.Second
 
 // earliest is when a request may leave as far as what was learnt goes.
 func (l *learnt) earliest(b *bucket, since time.Duration, ahead, cost int64) time.Duration {
@@ -116,6 +114,7 @@ func (l *learnt) mark(now time.Duration) time.Duration {
 
 // departs notes that a request leaves; of one without a ticket nothing but a refusal will be heard.
 func (l *learnt) departs(tracked bool, due, now time.Duration, cost int64) limit.Flight {
+	l.used = now
 	for i := range l.quotas {
 		l.quotas[i].Depart(now, cost)
 	}
@@ -142,8 +141,8 @@ func (q *Queue) calmsLocked(b *bucket) {
 }
 
 // knows reports whether what was learnt is worth remembering.
-func (l *learnt) knows(unused, now time.Duration) bool {
-	if l == nil || unused > keepLearnt {
+func (l *learnt) knows(now time.Duration) bool {
+	if l == nil || now-l.used > keepLearnt {
 		return false
 	}
 	if inFlight, _ := l.learner.InFlight(); inFlight > 0 || l.learner.Knows() || l.slots != nil {

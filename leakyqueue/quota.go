@@ -78,7 +78,6 @@ func (q *Queue) countOneLocked(b *bucket, c *Quota, a *Answer, left, now time.Du
 	if l == nil || b.key.Rule.learning == nil {
 		return
 	}
-	q.alignLocked(b, c, now)
 	if c.Remaining < 0 {
 		return
 	}
@@ -99,19 +98,20 @@ func (q *Queue) countOneLocked(b *bucket, c *Quota, a *Answer, left, now time.Du
 		return
 	}
 	known.credential = a.Credential
-	known.Tell(limit.Count{Limit: c.Limit, Remaining: c.Remaining, Reset: c.Reset, Window: c.Window, Refused: a.Verdict == Limited && c.Remaining == 0}, left, now)
+	known.Tell(limit.Count{Limit: c.Limit, Remaining: c.Remaining, Reset: c.Reset, Window: c.Window}, left, now)
+	q.alignLocked(b, c, known.Renewed(), now)
 }
 
-// alignLocked has a declared fixed window of the same size end when the upstream's does.
-func (q *Queue) alignLocked(b *bucket, c *Quota, now time.Duration) {
-	if c.Reset <= 0 || b.state.Leap() == 0 {
+// alignLocked has a declared fixed window of the same size, and of unknown phase, end when the upstream's does.
+func (q *Queue) alignLocked(b *bucket, c *Quota, reset, now time.Duration) {
+	if reset <= now || reset == limit.Never || b.state.Leap() == 0 {
 		return
 	}
 	for _, declared := range b.key.Rule.set.Limits() {
 		n, d, ok := declared.Window()
-		if !ok || int64(n) != c.Limit && d != c.Window || c.Window != 0 && d != c.Window {
+		if !ok || declared.WithHeadroom(0) != limit.FixedWindow(n, d) || int64(n) != c.Limit && d != c.Window || c.Window != 0 && d != c.Window {
 			continue
 		}
-		b.state.AlignWindow(d, now+min(c.Reset, longest), now)
+		b.state.AlignWindow(d, reset, now)
 	}
 }

@@ -108,6 +108,9 @@ func (l *Learner) Rate() float64 { return l.pace.rate }
 // Down reports whether the upstream is taken to be down.
 func (l *Learner) Down() bool { return l.outage.on }
 
+// DownSince returns since when, if it is.
+func (l *Learner) DownSince() (since time.Duration, down bool) { return l.outage.since, l.outage.on }
+
 // Earliest returns the first moment, not before since, at which a request may leave when ahead units have left
 // before it, as far as the pace and an outage go.
 func (l *Learner) Earliest(since time.Duration, ahead int64) time.Duration {
@@ -199,13 +202,13 @@ func (l *Learner) Refused(f Flight, wait, otherwise time.Duration, concurrency b
 	}
 	if !l.bounds.NoWindow || concurrency {
 		if concurrency || wait == 0 && l.opening.concerns(f, news, l.pace.rate > 0, now) {
-			l.opening.refused(f, news, l.inFlight, now)
+			l.opening.refused(news, l.inFlight, now)
 			return 0
 		}
 		l.opening.shrink(l.inFlight)
 	}
 	if wait == 0 {
-		pause = l.pace.backOff(otherwise)
+		pause = l.pace.backOff(otherwise, l.accepted.n > 0)
 	}
 	if news {
 		l.pace.refused(f, max(wait, pause), l, now)
@@ -223,7 +226,7 @@ func (l *Learner) Overloaded(f Flight, wait, now time.Duration) (rest time.Durat
 	if l.bounds.Passive {
 		return 0
 	}
-	return l.outage.overloaded(f, wait, now, l.sequence, &l.accepted)
+	return l.outage.overloaded(f, wait, now, l.sequence, &l.accepted, &l.passed)
 }
 
 // Knows reports whether the Learner has learnt anything that a new one would not know.

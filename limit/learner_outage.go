@@ -28,7 +28,7 @@ func (o *outage) depart(now time.Duration) {
 	}
 }
 
-func (o *outage) overloaded(f Flight, wait, now time.Duration, sequence uint64, h *history) (rest time.Duration) {
+func (o *outage) overloaded(f Flight, wait, now time.Duration, sequence uint64, h *history, p *passed) (rest time.Duration) {
 	if o.row++; o.row == 1 {
 		o.since = now
 	}
@@ -37,8 +37,11 @@ func (o *outage) overloaded(f Flight, wait, now time.Duration, sequence uint64, 
 			return 0
 		}
 		o.on, o.last = true, sequence
-		o.before = h.rate(o.since)
+		o.before = h.rate(o.since) + p.rate(o.since)
 		o.probe = now + o.gap(now)
+	}
+	if wait > 0 {
+		return 0
 	}
 	return 8 * o.gap(now)
 }
@@ -60,6 +63,14 @@ func (o *outage) ends(f Flight) bool {
 func (h *history) rate(t time.Duration) float64 {
 	units, begin := h.since(t - lately)
 	if d := t - begin; units >= 10 && d > atOnce {
+		return float64(units) / d.Seconds()
+	}
+	return 0
+}
+
+func (p *passed) rate(t time.Duration) float64 {
+	units, begin := p.lately()
+	if d := t - begin; units >= 10 && d > atOnce && d < 2*lately {
 		return float64(units) / d.Seconds()
 	}
 	return 0

@@ -18,6 +18,8 @@ const (
 	recovery   = 4 * time.Second // to double after an outage
 	minHorizon = 5 * time.Second
 	maxHorizon = 10 * time.Minute
+	slowest    = 0.05                   // per second: the longest that anybody waits for his turn is 20 s
+	modest     = 1.0                    // per second, to begin with
 	atOnce     = 100 * time.Millisecond // accepted within this time, a number is a burst
 	lately     = 2 * time.Second
 )
@@ -60,7 +62,10 @@ func (p *pace) recover(rate float64) {
 }
 
 func (p *pace) set(rate float64, b LearnerBounds) {
-	rate = max(rate, b.Min, 0.001)
+	if !(rate > slowest) {
+		rate = slowest
+	}
+	rate = max(rate, b.Min)
 	if b.Max > 0 {
 		rate = min(rate, b.Max)
 	}
@@ -120,14 +125,13 @@ func (p *pace) accepted(f Flight) {
 	}
 }
 
-// backOff is how long nobody leaves after a refusal that gave no hint: a departure's time, if that is known,
-// and twice as long for each further refusal in a row.
-func (p *pace) backOff(otherwise time.Duration) time.Duration {
-	d := otherwise
-	if p.rate > 0 {
-		d = min(spanOf(math.Exp2(float64(min(p.row, 30)))/p.rate), 20*time.Second)
+// backOff is how long nobody leaves after a refusal that gave no hint: a departure's time if the rate is about right,
+// otherwise if there was another and no acceptance between them.
+func (p *pace) backOff(otherwise time.Duration, accepts bool) time.Duration {
+	if p.rate > 0 && p.row == 0 && accepts {
+		return min(spanOf(1/p.rate), otherwise)
 	}
-	return d
+	return otherwise
 }
 
 // refused finds the rate that would not have been refused.
@@ -148,11 +152,17 @@ func (p *pace) refused(f Flight, pause time.Duration, l *Learner, now time.Durat
 		fast = min(fast, low)
 	case p.burst == 0 && p.phase == ramping && b.Declared == 0:
 		// It may have been idle while the rate was low, so there is no upper bound but this.
-		low = p.units / max(f.at-p.begun, 1).Seconds()
+		if low = p.units / max(f.at-p.begun, 1).Seconds(); p.units == 0 {
+			low = fast / 2
+		}
 		p.low, p.high = 0.9*low, fast
 		p.hold(min(low, fast), min(math.Sqrt(low*fast), fast), horizon/2, b)
 		return
 	case p.burst == 0 && b.Declared == 0:
+		if p.units == 0 {
+			p.hold(fast/2, fast, horizon, b)
+			return
+		}
 		low, high = p.average(f.at)
 		fast = min(low+(high-low)/4, 0.97*fast)
 		p.hold(fast, low+(high-low)/2, horizon, b)
@@ -196,7 +206,7 @@ func (p *pace) first(f Flight, pause time.Duration, l *Learner, horizon time.Dur
 	if lasted <= max(atOnce, 2*roundTrip) {
 		p.burst, p.bursting, p.lasted = float64(units), l.sequence, lasted
 	}
-	p.ramp(float64(max(units, 1))/(lasted+pause/2+time.Millisecond).Seconds(), b)
+	p.ramp(max(modest, float64(units)/(lasted+pause/2+time.Millisecond).Seconds()), b)
 }
 
 // bracket returns the rates between which a limit of that burst lies that accepted what it did, and refused

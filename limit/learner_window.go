@@ -8,6 +8,7 @@ import (
 const (
 	anyNumber     = 128 // a window this large holds nobody back any more
 	growsByItself = 250 * time.Millisecond
+	goodStart     = 1000
 	firstTry      = 2 * time.Second
 	lastTry       = 2 * time.Minute
 	raiseAfter    = 3 // tries
@@ -24,6 +25,7 @@ type opening struct {
 	patience time.Duration // until the try after that, should it be refused
 	fine     int           // tries in a row that were accepted
 
+	good  int    // accepted
 	most  [2]int // in flight at the departure of one that was accepted: lately, and before that
 	since time.Duration
 }
@@ -61,6 +63,12 @@ func (w *opening) accepted(f Flight, news bool, now, roundTrip time.Duration) {
 	w.most[0] = max(w.most[0], int(f.with))
 	if w.size == 0 {
 		return
+	}
+	if w.good++; w.ceiling == 0 {
+		if n, _ := w.slots(now); n >= anyNumber || w.good >= goodStart {
+			w.size = 0
+			return
+		}
 	}
 	if w.ceiling > 0 && news && int(f.with) > w.ceiling { // one more would do
 		w.fine++
@@ -104,8 +112,10 @@ func (w *opening) departed(inFlight int, now time.Duration) {
 }
 
 // refused lowers the window to what it must be for f not to have left.
-func (w *opening) refused(f Flight, news bool, inFlight int, now time.Duration) {
-	n := max(min(int(f.with)-1, inFlight), 1)
+func (w *opening) refused(news bool, inFlight int, now time.Duration) {
+	// What is in flight now was let in, all that is refused out of the way. Who left when isn't known as well: requests
+	// overtake one another.
+	n := max(inFlight, 1)
 	if w.size == 0 {
 		w.begin(float64(n), 0.5)
 	}

@@ -34,6 +34,7 @@ type Quota struct {
 	late    time.Duration // how much later than said windows are renewed
 	refill  float64       // units per nanosecond where no reset is told; 0: unknown
 	asked   bool          // one has left since the reset, to see
+	askedAt time.Duration
 }
 
 // A Count is what one answer tells of a quota.
@@ -41,7 +42,6 @@ type Count struct {
 	Limit, Remaining int64         // -1: unknown
 	Reset            time.Duration // from now; negative: unknown
 	Window           time.Duration // 0: unknown
-	Refused          bool          // the answer was a refusal
 }
 
 // sameWindow is by how much two resets of one window may differ: servers tell whole seconds, rounded up or down.
@@ -49,15 +49,14 @@ const sameWindow = 1100 * time.Millisecond
 
 // Tell takes up what an answer told that came at now to a request that had left at left.
 func (q *Quota) Tell(c Count, left, now time.Duration) {
-	if c.Remaining < 0 {
+	if c.Remaining < 0 || c.Reset == 0 { // renewed already: it says nothing of the next
 		return
 	}
 	reset := Never
 	if c.Reset >= 0 && c.Reset < Never-now {
-		reset = now + c.Reset
-	}
-	if c.Refused && c.Remaining > 0 { // the status is right
-		c.Remaining = 0
+		// The server told it when the request was with it: half a round trip ago, and as long before the next gets
+		// there.
+		reset = left + (now-left)/2 + c.Reset
 	}
 	switch {
 	case !q.known:
@@ -68,12 +67,6 @@ func (q *Quota) Tell(c Count, left, now time.Duration) {
 		q.learnRefill(c, now)
 	case q.reset == Never:
 	case reset <= q.reset+sameWindow && reset >= q.reset-sameWindow && now < q.reset+sameWindow:
-		if c.Refused && q.asked && now >= q.reset { // the window was not renewed yet
-			q.late = min(q.late+sameWindow, 2*sameWindow)
-			q.asked = false
-			q.reset = max(reset, now)
-			return
-		}
 		if left >= q.reset && now >= q.reset { // of a window of about a second: the next one already
 			break
 		}
@@ -85,8 +78,6 @@ func (q *Quota) Tell(c Count, left, now time.Duration) {
 		return // of an earlier window
 	case left < q.told && now < q.reset:
 		return
-	default:
-		q.trusted = q.trusted || q.asked && !c.Refused
 	}
 	q.known, q.asked = true, false
 	q.left, q.limit, q.reset, q.told, q.heard, q.spent = c.Remaining, c.Limit, reset, left, now, 0
@@ -95,7 +86,7 @@ func (q *Quota) Tell(c Count, left, now time.Duration) {
 // learnRefill finds out how fast a server without a reset forgets what was used.
 func (q *Quota) learnRefill(c Count, now time.Duration) {
 	d := now - q.heard
-	if d <= 0 || c.Refused {
+	if d <= 0 {
 		return
 	}
 	if c.Remaining >= q.limit-1 && c.Limit >= 0 { // it may have been full for long
@@ -116,7 +107,7 @@ func (q *Quota) Depart(now time.Duration, cost int64) {
 	q.last = now
 	q.spent += cost
 	if q.expired(now) {
-		q.asked = true
+		q.asked, q.askedAt = true, now
 	}
 }
 
@@ -148,9 +139,35 @@ func (q *Quota) Earliest(since time.Duration, cost, inFlight, waiting int64, spr
 	return max(since, q.last+(q.renewed()-q.last)/time.Duration(left+1)*time.Duration(cost))
 }
 
+// Hear takes up whether an answer was a refusal: what was to be renewed wasn't then.
+func (q *Quota) Hear(refused bool) {
+	if !q.asked {
+		return
+	}
+	q.asked = false
+	if refused {
+		q.late = min(q.late+sameWindow, 2*sameWindow)
+	} else {
+		q.trusted = true
+	}
+}
+
+// Renewed returns when the quota is renewed, as far as is known; [Never] if it isn't.
+func (q *Quota) Renewed() time.Duration {
+	if !q.known {
+		return Never
+	}
+	return q.renewed()
+}
+
 // Asking reports whether nobody else should leave at now until the answer is there that tells whether the
 // window was renewed.
-func (q *Quota) Asking(now time.Duration) bool { return q.asked && !q.trusted && q.expired(now) }
+func (q *Quota) Asking(now time.Duration) bool {
+	return q.asked && !q.trusted && now < q.askedAt+askingTakes && q.expired(now)
+}
+
+// askingTakes bounds how long others wait for that.
+const askingTakes = time.Second
 
 // comesBack is when so many units more than there are are left, where no reset is told.
 func (q *Quota) comesBack(units int64) time.Duration {
