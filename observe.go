@@ -16,7 +16,7 @@ import (
 // What is added to a pause that the upstream asked for, at random, so that a fleet that was told the
 // same doesn't come back as one. It never makes a pause longer than MaxPause of one that isn't.
 const (
-	pauseJitter    = 20 // a twentieth of the pause
+	pauseJitter    = 40 // a fortieth of the pause
 	maxPauseJitter = time.Second
 )
 

@@ -14,7 +14,7 @@ const (
 )
 
 const (
-	doubling   = 250 * time.Millisecond
+	doubling   = 200 * time.Millisecond
 	recovery   = 4 * time.Second // to double after an outage
 	minHorizon = 5 * time.Second
 	maxHorizon = 10 * time.Minute
@@ -146,7 +146,7 @@ func (p *pace) refused(f Flight, pause time.Duration, l *Learner, now time.Durat
 	fast := p.rate
 	switch low, high := p.bracket(f.at, h); {
 	case p.burst > 2 && low > 0:
-		p.hold(min(low, fast), min((low+high)/2, fast), horizon, b)
+		p.hold(min(low+(high-low)/4, fast), min((low+high)/2, fast), horizon, b)
 		return
 	case p.burst > 0 && p.phase == ramping && low > 0:
 		fast = min(fast, low)
@@ -205,8 +205,11 @@ func (p *pace) first(f Flight, pause time.Duration, l *Learner, horizon time.Dur
 	}
 	if lasted <= max(atOnce, 2*roundTrip) {
 		p.burst, p.bursting, p.lasted = float64(units), l.sequence, lasted
+		if lasted < 20*time.Millisecond { // in which hardly any came back
+			p.lasted = 0
+		}
 	}
-	p.ramp(max(modest, float64(units)/(lasted+pause/2+time.Millisecond).Seconds()), b)
+	p.ramp(max(modest, float64(units)/(lasted+pause*2/5+time.Millisecond).Seconds()), b)
 }
 
 // bracket returns the rates between which a limit of that burst lies that accepted what it did, and refused
