@@ -146,7 +146,7 @@ func (p *pace) refused(f Flight, pause time.Duration, l *Learner, now time.Durat
 	fast := p.rate
 	switch low, high := p.bracket(f.at, h); {
 	case p.burst > 2 && low > 0:
-		p.hold(min(low+(high-low)/4, fast), min((low+high)/2, fast), horizon, b)
+		p.hold(min(low+(high-low)*3/8, fast), min((low+high)/2, fast), horizon, b)
 		return
 	case p.burst > 0 && p.phase == ramping && low > 0:
 		fast = min(fast, low)
