@@ -18,21 +18,28 @@ type draft struct {
 
 	limit     int64
 	remaining int64
+	used      int64
 	reset     time.Duration
 	window    time.Duration
 
 	overdrawn   bool // remaining was negative
+	telling     bool // worth telling even if all but the name is unknown
+	apart       bool // no other field is about it
+	labelWins   bool // over the name
+	resetOfAll  bool // of all quotas that have none
 	resetBetter uint8
 	labelBetter uint8
 }
 
-func newDraft() draft { return draft{limit: unknown, remaining: unknown, reset: unknown} }
+func newDraft() draft {
+	return draft{limit: unknown, remaining: unknown, used: unknown, reset: unknown}
+}
 
 // find returns the draft that is no policy and has this name, or nil.
 func (r *reader) find(g generation, name, partition string) *draft {
 	for i := range r.drafts {
 		d := &r.drafts[i]
-		if d.generation == g && d.name == name && d.partition == partition && !d.policy {
+		if d.generation == g && d.name == name && d.partition == partition && !d.policy && !d.apart {
 			return d
 		}
 	}
@@ -49,12 +56,28 @@ func (r *reader) draft(g generation, dimension []byte) *draft {
 	return r.add(d)
 }
 
+// windowed returns the draft of a quota that only one field is about, which may be one of several with one
+// name, by its window.
+func (r *reader) windowed(dimension []byte, window time.Duration) *draft {
+	for i := range r.drafts {
+		if d := &r.drafts[i]; d.apart && d.window == window && d.name == string(dimension) {
+			return d
+		}
+	}
+	d := newDraft()
+	d.generation, d.name, d.window, d.apart = custom, string(dimension), window, true
+	return r.add(d)
+}
+
 // add takes a draft up. Beyond the cap it has nowhere to stay: the response won't be believed.
 func (r *reader) add(d draft) *draft {
 	if len(r.drafts) >= maxQuotas {
 		r.tooMany = true
 		r.spare = d
 		return &r.spare
+	}
+	if r.drafts == nil {
+		r.drafts = make([]draft, 0, 2)
 	}
 	r.drafts = append(r.drafts, d)
 	return &r.drafts[len(r.drafts)-1]
@@ -95,6 +118,9 @@ func (d *draft) putRemaining(n int64) {
 	}
 }
 
+// putUsed takes up how many were used: of two, the larger stays.
+func (d *draft) putUsed(n int64) { d.used = max(d.used, n) }
+
 func (d *draft) putReset(t time.Duration, better uint8) {
 	switch {
 	case t < 0:
@@ -121,6 +147,9 @@ func (d *draft) fill(o *draft) {
 	if d.remaining < 0 && !d.overdrawn {
 		d.remaining, d.overdrawn = o.remaining, o.overdrawn
 	}
+	if d.used < 0 {
+		d.used = o.used
+	}
 	if d.reset < 0 {
 		d.reset = o.reset
 	}
@@ -130,20 +159,31 @@ func (d *draft) fill(o *draft) {
 	d.name = cmp.Or(d.name, o.name)
 	d.label = cmp.Or(d.label, o.label)
 	d.unit = cmp.Or(d.unit, o.unit)
+	d.partition = cmp.Or(d.partition, o.partition)
+	d.resetOfAll = d.resetOfAll || o.resetOfAll
 }
 
-// fillFromName takes from a dimension's name what no field told. The names of IETF lists are free text.
+// fillFromName takes from a name what no field told. The names of IETF lists are free text.
 func (d *draft) fillFromName() {
+	if mentionsConcurrency(d.label) && d.name == "" {
+		d.unit = cmp.Or(d.unit, "concurrency")
+	}
 	if d.name == "" || d.generation == list {
 		return
 	}
 	known, ok := dimensions[d.name]
-	if !ok {
-		known.window, _, _ = parseDuration(d.name)
+	if !ok { // app-minute, unified-5h, used-weight-1m
+		last := d.name[strings.LastIndexByte(d.name, '-')+1:]
+		if known.window = dimensions[last].window; known.window == 0 {
+			known.window, _, _ = parseDuration(last)
+		}
 	}
 	d.unit = cmp.Or(d.unit, known.unit)
 	d.window = cmp.Or(d.window, known.window)
 }
+
+// mentionsConcurrency reports whether a name is of a limit on how many are in flight.
+func mentionsConcurrency(s string) bool { return s != "" && strings.Contains(fold(s), "concurren") }
 
 // silent reports whether d tells nothing but a name.
 func (d *draft) silent() bool {
@@ -153,14 +193,21 @@ func (d *draft) silent() bool {
 func (d *draft) quota() Quota {
 	q := Quota{
 		Name:      cmp.Or(d.name, d.label),
+		Partition: d.partition,
 		Limit:     d.limit,
 		Remaining: d.remaining,
 		Reset:     d.reset,
 		Window:    d.window,
 		Unit:      cmp.Or(d.unit, "requests"),
 	}
-	if d.overdrawn && q.Limit > 0 {
+	if d.labelWins {
+		q.Name = cmp.Or(d.label, d.name)
+	}
+	switch {
+	case d.overdrawn && q.Limit > 0:
 		q.Remaining = 0
+	case q.Remaining < 0 && d.used >= 0 && q.Limit >= 0:
+		q.Remaining = max(0, q.Limit-d.used)
 	}
 	return q
 }
@@ -200,6 +247,7 @@ func compareQuotas(a, b Quota) int {
 		cmp.Compare(a.Remaining, b.Remaining),
 		cmp.Compare(a.Reset, b.Reset),
 		strings.Compare(a.Unit, b.Unit),
+		strings.Compare(a.Partition, b.Partition),
 	)
 }
 
@@ -216,9 +264,14 @@ func (r *reader) quotas() []Quota {
 		slices.SortFunc(drafts, compare)
 		drafts = merge(drafts)
 	}
+	drafts = slices.DeleteFunc(drafts, func(d draft) bool { return d.used >= 0 && d.silent() && !d.telling && d.label == "" })
+	if len(drafts) == 0 {
+		return nil
+	}
 	quotas := make([]Quota, len(drafts))
 	for i := range drafts {
 		quotas[i] = drafts[i].quota()
+		r.dialect.complete(&quotas[i])
 	}
 	slices.SortFunc(quotas, compareQuotas)
 	return quotas

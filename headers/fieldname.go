@@ -13,17 +13,41 @@ const maxName = 128
 // than a real one.
 const longestWord = len("interval-milliseconds")
 
-// mayMatter is a quick look at a name: whether it has "limit" or "retry" in it, in any case, as all
-// names in the tables do. It looks for the rarest letter of each, so it is one comparison per byte.
+// needles are parts of names of which one is in every name that the tables know, each with one of its
+// rarer letters: the search stops at those letters only, so it is one look per byte.
+var needles = [...]struct {
+	text   string
+	letter int // its index
+}{
+	{"limit", 2},
+	{"retry", 4},
+	{"remaining-t", 2},    // Etsy
+	{"call-remaining", 7}, // Cohere
+	{"errortype", 6},
+	{"usage", 3},
+	{"weight", 3},
+	{"mbx-", 0},
+	{"t-requests", 4},
+	{"kubernetes-pf", 0},
+}
+
+// atLetter are the needles to try at a letter, by its lower case.
+var atLetter = func() (at [256][]int8) {
+	for n := range needles {
+		c := needles[n].text[needles[n].letter]
+		at[c] = append(at[c], int8(n))
+		at[c-'a'+'A'] = at[c]
+	}
+	return at
+}()
+
+// mayMatter is a quick look at a name: whether it has a needle in it, in any case.
 func mayMatter(name string) bool {
-	for i := 2; i+2 < len(name); i++ {
-		switch name[i] | 0x20 {
-		case 'm':
-			if strings.EqualFold(name[i-2:i+3], "limit") {
-				return true
-			}
-		case 't':
-			if strings.EqualFold(name[i-2:i+3], "retry") {
+	for i := range len(name) {
+		for _, n := range atLetter[name[i]] {
+			needle := &needles[n]
+			if from := i - needle.letter; from >= 0 && len(name)-from >= len(needle.text) &&
+				strings.EqualFold(name[from:from+len(needle.text)], needle.text) {
 				return true
 			}
 		}
@@ -83,6 +107,14 @@ func cutWord(rest []byte) (w word, dimension []byte, ok bool) {
 
 // identify splits a name, in lower case, into what the tables know of it.
 func identify(name []byte) (g generation, w word, dimension []byte, ok bool) {
+	if w, ok := ownFields[string(name)]; ok {
+		return custom, w, []byte(w.dimension), true
+	}
+	for i := range prefixes {
+		if rest, ok := bytes.CutPrefix(name, []byte(prefixes[i].prefix)); ok {
+			return custom, prefixes[i].word, slices.Concat([]byte(prefixes[i].name), rest), true
+		}
+	}
 	prefix, rest, ok := cutMarker(name)
 	if !ok {
 		return 0, word{}, nil, false
@@ -94,17 +126,16 @@ func identify(name []byte) (g generation, w word, dimension []byte, ok bool) {
 	if len(rest) == 0 {
 		w = word{part: f.bare}
 	} else if w, dimension, ok = cutWord(rest); !ok {
-		return 0, word{}, nil, false
+		w, dimension = word{part: pairs}, rest
 	}
-	switch {
-	case !known:
-		vendor := bytes.TrimSuffix(bytes.TrimPrefix(prefix, []byte("x-")), []byte("-"))
+	if w.dimension != "" {
+		dimension = []byte(w.dimension)
+	}
+	if vendor := bytes.TrimSuffix(bytes.TrimPrefix(prefix, []byte("x-")), []byte("-")); !known {
 		if len(dimension) > 0 {
 			vendor = slices.Concat(vendor, []byte("-"), dimension)
 		}
 		dimension = vendor
-	case w.dimension != "":
-		dimension = []byte(w.dimension)
 	}
 	return f.generation, w, dimension, true
 }
