@@ -35,10 +35,21 @@ func newDraft() draft {
 	return draft{limit: unknown, remaining: unknown, used: unknown, reset: unknown}
 }
 
+// roomy is how many drafts a reader has room for without an allocation: most answers are of one quota.
+const roomy = 2
+
+// at is the i-th draft.
+func (r *reader) at(i int) *draft {
+	if i < roomy {
+		return &r.room[i]
+	}
+	return &r.more[i-roomy]
+}
+
 // find returns the draft that is no policy and has this name, or nil.
 func (r *reader) find(g generation, name, partition string) *draft {
-	for i := range r.drafts {
-		d := &r.drafts[i]
+	for i := range r.known {
+		d := r.at(i)
 		if d.generation == g && d.name == name && d.partition == partition && !d.policy && !d.apart {
 			return d
 		}
@@ -51,36 +62,48 @@ func (r *reader) draft(g generation, dimension []byte) *draft {
 	if d := r.find(g, string(dimension), ""); d != nil {
 		return d
 	}
-	d := newDraft()
+	d := r.add()
 	d.generation, d.name = g, string(dimension)
-	return r.add(d)
+	return d
 }
 
 // windowed returns the draft of a quota that only one field is about, which may be one of several with one
 // name, by its window.
 func (r *reader) windowed(dimension []byte, window time.Duration) *draft {
-	for i := range r.drafts {
-		if d := &r.drafts[i]; d.apart && d.window == window && d.name == string(dimension) {
+	for i := range r.known {
+		if d := r.at(i); d.apart && d.window == window && d.name == string(dimension) {
 			return d
 		}
 	}
-	d := newDraft()
+	d := r.add()
 	d.generation, d.name, d.window, d.apart = custom, string(dimension), window, true
-	return r.add(d)
+	return d
 }
 
-// add takes a draft up. Beyond the cap it has nowhere to stay: the response won't be believed.
-func (r *reader) add(d draft) *draft {
-	if len(r.drafts) >= maxQuotas {
+// add returns a new draft. Beyond the cap it has nowhere to stay: the response won't be believed.
+func (r *reader) add() (d *draft) {
+	switch {
+	case r.known == maxQuotas:
 		r.tooMany = true
-		r.spare = d
-		return &r.spare
+		d = &r.spare
+	case r.known < roomy:
+		d = &r.room[r.known]
+		r.known++
+	default:
+		r.more = append(r.more, draft{})
+		d = &r.more[r.known-roomy]
+		r.known++
 	}
-	if r.drafts == nil {
-		r.drafts = make([]draft, 0, 2)
+	*d = newDraft()
+	return d
+}
+
+// drafts returns all drafts.
+func (r *reader) drafts() []draft {
+	if r.known <= roomy {
+		return r.room[:r.known]
 	}
-	r.drafts = append(r.drafts, d)
-	return &r.drafts[len(r.drafts)-1]
+	return append(r.room[:], r.more...)
 }
 
 // putItem takes up an item of a structured field.
@@ -90,9 +113,8 @@ func (r *reader) putItem(g generation, it item) {
 		into = r.find(g, it.name, it.partition)
 	}
 	if into == nil {
-		d := newDraft()
-		d.generation, d.name, d.partition, d.policy = g, it.name, it.partition, it.name == ""
-		into = r.add(d)
+		into = r.add()
+		into.generation, into.name, into.partition, into.policy = g, it.name, it.partition, it.name == ""
 	}
 	into.putLimit(it.limit)
 	into.putRemaining(it.remaining)
@@ -183,7 +205,7 @@ func (d *draft) fillFromName() {
 }
 
 // mentionsConcurrency reports whether a name is of a limit on how many are in flight.
-func mentionsConcurrency(s string) bool { return s != "" && strings.Contains(fold(s), "concurren") }
+func mentionsConcurrency(s string) bool { return indexFold(s, "concurren") >= 0 }
 
 // silent reports whether d tells nothing but a name.
 func (d *draft) silent() bool {
@@ -253,10 +275,10 @@ func compareQuotas(a, b Quota) int {
 
 // quotas turns the drafts into quotas, each limit once.
 func (r *reader) quotas() []Quota {
-	if r.tooMany || len(r.drafts) == 0 {
+	if r.tooMany || r.known == 0 {
 		return nil
 	}
-	drafts := r.drafts
+	drafts := r.drafts()
 	for i := range drafts {
 		drafts[i].fillFromName()
 	}

@@ -2,8 +2,8 @@ package headers
 
 import (
 	"bytes"
+	"math/bits"
 	"slices"
-	"strings"
 )
 
 // maxName bounds the names that are looked at; longer ones are nobody's.
@@ -13,43 +13,67 @@ const maxName = 128
 // than a real one.
 const longestWord = len("interval-milliseconds")
 
-// needles are parts of names of which one is in every name that the tables know, each with one of its
-// rarer letters: the search stops at those letters only, so it is one look per byte.
+// needles are parts of names of which one is in every name that the tables know, each with the index of
+// one of its rarer letters, which isn't the first. The search stops only where that letter follows the
+// one before it, so it is one look per byte.
 var needles = [...]struct {
 	text   string
-	letter int // its index
+	letter int
 }{
 	{"limit", 2},
 	{"retry", 4},
-	{"remaining-t", 2},    // Etsy
-	{"call-remaining", 7}, // Cohere
-	{"errortype", 6},
-	{"usage", 3},
-	{"weight", 3},
-	{"mbx-", 0},
-	{"t-requests", 4},
-	{"kubernetes-pf", 0},
+	{"remaining-t", 2},     // Etsy
+	{"call-remaining", 7},  // Cohere
+	{"errortype", 6},       // AWS
+	{"usage", 3},           // Facebook
+	{"weight", 3},          // Binance
+	{"x-mbx", 2},           // Binance
+	{"t-requests", 4},      // Twilio
+	{"x-kubernetes-pf", 2}, // Kubernetes
 }
 
-// atLetter are the needles to try at a letter, by its lower case.
-var atLetter = func() (at [256][]int8) {
-	for n := range needles {
-		c := needles[n].text[needles[n].letter]
-		at[c] = append(at[c], int8(n))
-		at[c-'a'+'A'] = at[c]
+// atLetter has at a byte, in either case, bit n if it is the letter of needles[n], and beforeLetter if it is
+// the one before.
+var atLetter, beforeLetter = func() (at, before [256]uint16) {
+	set := func(to *[256]uint16, c byte, bit uint16) {
+		to[c] |= bit
+		if isLetter(c) {
+			to[c^0x20] |= bit
+		}
 	}
-	return at
+	for n := range needles {
+		set(&at, needles[n].text[needles[n].letter], 1<<n)
+		set(&before, needles[n].text[needles[n].letter-1], 1<<n)
+	}
+	return at, before
 }()
 
 // mayMatter is a quick look at a name: whether it has a needle in it, in any case.
 func mayMatter(name string) bool {
-	for i := range len(name) {
-		for _, n := range atLetter[name[i]] {
-			needle := &needles[n]
-			if from := i - needle.letter; from >= 0 && len(name)-from >= len(needle.text) &&
-				strings.EqualFold(name[from:from+len(needle.text)], needle.text) {
+	for i := 1; i < len(name); i++ {
+		if try := atLetter[name[i]]; try != 0 {
+			if try &= beforeLetter[name[i-1]]; try != 0 && hasNeedle(name, i, try) {
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// hasNeedle reports whether one of the needles to try is in name, with its letter at i.
+func hasNeedle(name string, i int, try uint16) bool {
+	for ; try != 0; try &= try - 1 {
+		needle := &needles[bits.TrailingZeros16(try)]
+		from := i - needle.letter
+		if from < 0 || len(name)-from < len(needle.text) {
+			continue
+		}
+		n := 0
+		for n < len(needle.text) && name[from+n]|0x20 == needle.text[n]|0x20 {
+			n++
+		}
+		if n == len(needle.text) {
+			return true
 		}
 	}
 	return false

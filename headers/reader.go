@@ -30,7 +30,9 @@ type reader struct {
 	ask     judgement // the header's word on the refusal
 	bucket  string
 	scope   Scope
-	drafts  []draft
+	known   int // drafts
+	room    [roomy]draft
+	more    []draft // which room has no room for
 	spare   draft
 	tooMany bool // more than maxQuotas; what comes then goes to spare
 }

@@ -163,7 +163,7 @@ func (b *bodyReader) conclude() {
 		}
 	}
 	// What the documentation says is for when nothing else tells how long to wait.
-	if !slices.ContainsFunc(b.drafts, func(d draft) bool { return d.remaining == 0 }) {
+	if !slices.ContainsFunc(b.drafts(), func(d draft) bool { return d.remaining == 0 }) {
 		b.hint.put(rankInDocs, b.ask.wait, b.ask.wait > 0)
 	}
 }
