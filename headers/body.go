@@ -40,7 +40,7 @@ func (d *Dialect) parse(resp *http.Response, now time.Time) Signal {
 // refusals: a GraphQL endpoint, a few hosts, an upload to S3, or an answer of known length that doesn't say
 // what it is.
 func LooksAtBody(resp *http.Response) bool {
-	if resp == nil || resp.Body == nil || resp.Body == http.NoBody || len(resp.Header["Content-Encoding"]) > 0 {
+	if resp == nil || resp.Body == nil || resp.Body == http.NoBody || isEncoded(resp.Header) {
 		return false
 	}
 	_, refusal := verdicts[resp.StatusCode]
@@ -58,6 +58,16 @@ func LooksAtBody(resp *http.Response) bool {
 		return true
 	}
 	return mayRefuseWithOK(resp, media)
+}
+
+// isEncoded reports whether a body is compressed, which net/http's Transport undoes if it asked for it.
+func isEncoded(h http.Header) bool {
+	for _, encoding := range h["Content-Encoding"] {
+		if encoding != "" && !strings.EqualFold(encoding, "identity") {
+			return true
+		}
+	}
+	return false
 }
 
 // media is what a body may be, as far as it matters here.

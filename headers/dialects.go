@@ -22,6 +22,10 @@ var hints = [...]struct {
 	{"x-rate-limit-retry-after-seconds", 0}, // OpenSky, Bucket4j
 	{"x-ratelimit-retry-after-seconds", 0},
 	{"x-retry-in", 0}, // Traefik
+	{"x-retry-after-ms", time.Millisecond},
+	{"x-retry-after-seconds", 0},
+	{"x-ratelimit-retry-after-ms", time.Millisecond},
+	{"ratelimit-retry-after", 0},
 }
 
 // verdicts say what a status means.
@@ -204,6 +208,11 @@ var dimensions = map[string]struct {
 	"daily":         {window: day},
 	"week":          {window: 7 * day},
 	"month":         {window: 30 * day},
+	"minutely":      {window: time.Minute},
+	"hourly":        {window: time.Hour},
+	"weekly":        {window: 7 * day},
+	"monthly":       {window: 30 * day},
+	"images":        {unit: "images"}, // OpenAI
 }
 
 // units translates the names of IETF units, drafts 08 to 11, into ours.

@@ -193,15 +193,35 @@ func (d *draft) fillFromName() {
 	if d.name == "" || d.generation == list {
 		return
 	}
-	known, ok := dimensions[d.name]
-	if !ok { // app-minute, unified-5h, used-weight-1m
-		last := d.name[strings.LastIndexByte(d.name, '-')+1:]
-		if known.window = dimensions[last].window; known.window == 0 {
-			known.window, _, _ = parseDuration(last)
+	known := dimensions[d.name]
+	if i := strings.LastIndexByte(d.name, '-'); known.unit == "" && known.window == 0 {
+		last := d.name[i+1:]
+		known = dimensions[last] // app-minute, project-tokens
+		if i > 0 && known.unit == "" {
+			first, _, _ := strings.Cut(d.name[:i], "-")
+			known.unit = dimensions[first].unit // tokens-minute
+		}
+		if known.window == 0 {
+			known.window = lengthOf(last) // unified-5h
+		} else if times, ok := parseDecimal(d.name[strings.LastIndexByte(d.name[:max(0, i)], '-')+1 : max(0, i)]); ok { // 10-minute
+			known.window = times.times(known.window)
 		}
 	}
 	d.unit = cmp.Or(d.unit, known.unit)
 	d.window = cmp.Or(d.window, known.window)
+}
+
+// lengthOf reads a window in a name: 5h, 15min, 24hour. What is no length has none.
+func lengthOf(name string) time.Duration {
+	if d, _, ok := parseDuration(name); ok {
+		return d
+	}
+	number, n := scanDecimal(name)
+	unit, ok := proseUnits[name[n:]]
+	if n == 0 || !ok {
+		return 0
+	}
+	return number.times(unit)
 }
 
 // mentionsConcurrency reports whether a name is of a limit on how many are in flight.

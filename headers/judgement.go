@@ -49,26 +49,39 @@ var (
 // fold makes spellings of one word equal: RATE_LIMIT_EXCEEDED, rateLimitExceeded and "Rate limit
 // exceeded". A minus stays in front of a number. What is longer than a word is nothing.
 func fold(s string) string {
-	if len(s) > maxName {
-		return ""
-	}
 	var room [maxName]byte
-	folded := room[:0]
+	return string(appendFold(room[:0], s))
+}
+
+// appendFold appends what fold makes of s.
+func appendFold(to []byte, s string) []byte {
+	if len(s) > maxName {
+		return to
+	}
 	for i := range len(s) {
 		c := s[i]
 		switch {
 		case 'A' <= c && c <= 'Z':
-			folded = append(folded, c|0x20)
+			to = append(to, c|0x20)
 		case isLetter(c), isDigit(c), c == '-' && i == 0:
-			folded = append(folded, c)
+			to = append(to, c)
 		}
 	}
-	return string(folded)
+	return to
 }
 
-// codeOf cuts what stands around a code: com.amazonaws#ThrottlingException:http://…, or the fragment of a
+// code returns what the tables know of a code.
+func code(s string) judgement {
+	var room [maxName]byte
+	return codes[string(appendFold(room[:0], codeOf(s)))]
+}
+
+// codeOf cuts what stands around a code: com.amazonaws#ThrottlingException:http://…, or the address of a
 // problem type, https://iana.org/assignments/http-problem-types#quota-exceeded.
 func codeOf(s string) string {
+	if strings.HasPrefix(s, "http") && strings.Contains(s, "://") {
+		return s[strings.LastIndexAny(s, "/#")+1:]
+	}
 	s = s[strings.IndexByte(s, '#')+1:]
 	s, _, _ = strings.Cut(s, ":")
 	return s

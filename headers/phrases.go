@@ -16,6 +16,7 @@ var waitKeys = map[string]time.Duration{
 	"retryinseconds":         0, // monday.com
 	"retryin":                0,
 	"retrydelay":             0, // Google's RetryInfo: "57.238747106s"
+	"resetsinseconds":        0, // OpenAI's Codex
 	"retrydelayms":           time.Millisecond,
 }
 
@@ -69,12 +70,17 @@ var codes = map[string]judgement{
 	"toomanyconcurrentrequests":              isInFlight, // ElevenLabs
 	"provisionedthroughputexceededexception": isLimit,
 
-	"modelcapacityexhausted":   isOverload, // Google
-	"queueexceeded":            isOverload, // Cerebras
-	"systembusy":               isOverload, // ElevenLabs
-	"temporaryreducedcapacity": isOverload, // IETF
-	"overloadederror":          isOverload, // Anthropic
-	"serviceoverload":          isOverload, // Notion
+	"modelcapacityexhausted":      isOverload, // Google
+	"queueexceeded":               isOverload, // Cerebras
+	"systembusy":                  isOverload, // ElevenLabs
+	"servicetiercapacityexceeded": isOverload, // Mistral
+	"overloaded":                  isOverload,
+	"engineoverloaded":            isOverload,
+	"serveroverloaded":            isOverload,
+	"modeloverloaded":             isOverload,
+	"temporaryreducedcapacity":    isOverload, // IETF
+	"overloadederror":             isOverload, // Anthropic
+	"serviceoverload":             isOverload, // Notion
 
 	"locktimeout": isSomething, // Stripe: an object is locked
 }
@@ -96,7 +102,9 @@ var phrases = [...]phrase{
 	{text: "abuse detection mechanism", judgement: gitHubSecondary},
 	{text: "rate limit exceeded", judgement: isLimit}, // MailHops, Kraken
 	{text: "too many requests", judgement: isLimit},
-	{text: "too many concurrent", judgement: isInFlight}, // Google
+	{text: "request limit reached", judgement: isLimit},   // Facebook
+	{text: "exceeded the rate limit", judgement: isLimit}, // Facebook
+	{text: "too many concurrent", judgement: isInFlight},  // Google
 	{text: "concurrent requests", concurrency: true},
 	{text: "concurrency limit", concurrency: true},      // Microsoft Graph
 	{text: "concurrent connections", concurrency: true}, // Anthropic

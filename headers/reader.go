@@ -149,7 +149,7 @@ func (r *reader) readPart(g generation, w word, dimension []byte, line string) {
 	case label, bucket, scope, kind, global:
 		r.readLabel(g, w, dimension, unquote(trim(line)))
 	case reason:
-		r.ask = r.ask.or(codes[fold(codeOf(line))])
+		r.ask = r.ask.or(code(line))
 	default:
 		r.readForm(g, w, dimension, line)
 	}

@@ -66,7 +66,7 @@ func (b *bodyReader) readText(text string) {
 	b.readProse(text, true)
 	for i, quoted := range strings.Split(text, `"`) {
 		if i%2 == 1 {
-			b.said = b.said.or(codes[fold(quoted)])
+			b.said = b.said.or(code(quoted))
 		}
 	}
 }
@@ -76,22 +76,23 @@ func (b *bodyReader) visit(path []string, text string, quoted bool) {
 	if len(path) == 0 {
 		return
 	}
-	key := fold(path[len(path)-1])
+	var room [maxName]byte
+	key := appendFold(room[:0], path[len(path)-1])
 	judges := !b.success() || accepted[foldPath(path)]
-	if unit, ok := waitKeys[key]; ok {
+	if unit, ok := waitKeys[string(key)]; ok {
 		wait, ok := parseWait(text, unit, &b.base)
 		b.inJSON.put(rankInJSON, wait, ok)
 	}
-	if codeKeys[key] && judges {
-		b.said = b.said.or(codes[fold(codeOf(text))])
+	if codeKeys[string(key)] && judges {
+		b.said = b.said.or(code(text))
 	}
-	if messageKeys[key] && quoted {
+	if messageKeys[string(key)] && quoted {
 		b.readProse(text, judges)
 	}
-	if stock, ok := stocks[key]; ok && foldPath(path) == stock.path+"."+key {
+	if stock, ok := stocks[string(key)]; ok && foldPath(path[:len(path)-1]) == stock.path {
 		b.readStock(stock, text)
 	}
-	if key == "global" && text == "true" && len(path) == 1 && b.status == http.StatusTooManyRequests { // Discord
+	if string(key) == "global" && text == "true" && len(path) == 1 && b.status == http.StatusTooManyRequests { // Discord
 		b.scope = ScopeGlobal
 	}
 }

@@ -141,13 +141,16 @@ func exhausted(quotas []Quota) bool {
 }
 
 // crowded reports whether it is a limit on how many are in flight that refused: nothing is left of one,
-// or it is the only one named, and of all others something is.
+// or it is the only one named, and of all others something is. A limit of none at all until some time is
+// how Okta reports that its limit of concurrent requests is exceeded.
 func crowded(quotas []Quota) bool {
 	found := false
 	for i := range quotas {
 		q := &quotas[i]
 		switch {
 		case q.Unit == "concurrency" && (q.Remaining == 0 || len(quotas) == 1 && q.Remaining < 0 && q.Limit < 0):
+			found = true
+		case q.Name == "" && q.Limit == 0 && q.Remaining == 0 && q.Reset > 0:
 			found = true
 		case q.Remaining == 0:
 			return false

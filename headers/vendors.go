@@ -25,6 +25,17 @@ var ownFields = map[string]word{
 	"x-endpoint-monthly-call-limit":     {part: limit, dimension: "endpoint-monthly-call", window: 30 * day},
 	"x-endpoint-monthly-call-remaining": {part: remaining, dimension: "endpoint-monthly-call", window: 30 * day},
 
+	"ratelimitbysize-limit":              {part: limit, dimension: "tokens"}, // Mistral
+	"ratelimitbysize-remaining":          {part: remaining, dimension: "tokens"},
+	"ratelimitbysize-reset":              {part: reset, dimension: "tokens"},
+	"x-ratelimitbysize-limit-minute":     {part: limit, dimension: "tokens-minute"},
+	"x-ratelimitbysize-remaining-minute": {part: remaining, dimension: "tokens-minute"},
+	"x-ratelimitbysize-limit-month":      {part: limit, dimension: "tokens-month"},
+	"x-ratelimitbysize-remaining-month":  {part: remaining, dimension: "tokens-month"},
+	"x-tokenlimit-limit":                 {part: limit, dimension: "tokens"}, // Together
+	"x-tokenlimit-remaining":             {part: remaining, dimension: "tokens"},
+	"x-tokenlimit-reset":                 {part: reset, dimension: "tokens"},
+
 	"x-app-rate-limit":          {part: limitsByTime, dimension: "app"}, // Riot
 	"x-app-rate-limit-count":    {part: usedByTime, dimension: "app"},
 	"x-method-rate-limit":       {part: limitsByTime, dimension: "method"},
@@ -69,12 +80,12 @@ var ownFields = map[string]word{
 	"x-bapi-limit-status":          {part: remaining, dimension: "bapi"},
 	"x-bapi-limit-reset-timestamp": {part: reset, clock: asInstant, dimension: "bapi"},
 
-	"x-app-limit-24hour-limit":      {part: limit, dimension: "app-24hour", window: day}, // X
-	"x-app-limit-24hour-remaining":  {part: remaining, dimension: "app-24hour", window: day},
-	"x-app-limit-24hour-reset":      {part: reset, dimension: "app-24hour", window: day},
-	"x-user-limit-24hour-limit":     {part: limit, dimension: "user-24hour", window: day},
-	"x-user-limit-24hour-remaining": {part: remaining, dimension: "user-24hour", window: day},
-	"x-user-limit-24hour-reset":     {part: reset, dimension: "user-24hour", window: day},
+	"x-app-limit-24hour-limit":      {part: limit, dimension: "app-24hour"}, // X
+	"x-app-limit-24hour-remaining":  {part: remaining, dimension: "app-24hour"},
+	"x-app-limit-24hour-reset":      {part: reset, dimension: "app-24hour"},
+	"x-user-limit-24hour-limit":     {part: limit, dimension: "user-24hour"},
+	"x-user-limit-24hour-remaining": {part: remaining, dimension: "user-24hour"},
+	"x-user-limit-24hour-reset":     {part: reset, dimension: "user-24hour"},
 }
 
 // prefixes are those of fields whose names end in a window: X-MBX-Used-Weight-1m.
