@@ -94,7 +94,9 @@ func mediaOf(h http.Header) media {
 	}
 	kind, sub, _ := strings.Cut(name, "/")
 	switch {
-	case hasSuffixFold(sub, "json") && !strings.EqualFold(sub, "stream+json"):
+	case hasSuffixFold(sub, "ndjson"), strings.EqualFold(sub, "stream+json"):
+		return otherMedia
+	case hasSuffixFold(sub, "json"):
 		return jsonMedia
 	case hasSuffixFold(sub, "xml"):
 		return xmlMedia
