@@ -182,13 +182,16 @@ func (r *reader) readBlocks(line string) {
 	}
 }
 
-// readPolicies takes policies whose names are within a dimension: per_hour;q=100;r=50;t=3600.
+// readPolicies takes policies whose names are within a dimension: per_hour;q=100;r=50;t=3600, also with b=
+// in front of the name.
 func (r *reader) readPolicies(dimension []byte, line string) {
 	if !withinBounds([]string{line}) {
 		return
 	}
-	for _, it := range lenientItems([]string{line}, &r.base) {
-		if it.name == "" {
+	for member := ""; line != ""; {
+		member, line = cutOutside(line, ',')
+		it, ok := scanItem(strings.TrimPrefix(trim(member), "b="), &r.base)
+		if !ok || it.name == "" || len(it.name) > maxName {
 			continue
 		}
 		if it.window == 0 {

@@ -65,7 +65,7 @@ func (it *item) set(key string, b bare, base *baseTime) {
 		}
 	case "pk":
 		it.partition = b.text
-	case "name", "b": // Envoy; Auth0
+	case "name": // Envoy
 		it.name = b.text
 	default:
 		return
