@@ -155,7 +155,7 @@ var words = map[string]word{
 	"reset":           {part: reset, better: 1},
 	"reset-timestamp": {part: reset, clock: asInstant},
 	"resettime":       {part: reset, alone: true, shared: true}, // GitLab, Yelp
-	"reset-time":      {part: reset, alone: true, shared: true},
+	"reset-time":      {part: reset, alone: true},
 	"timeremaining":   {part: reset, clock: inSeconds, alone: true}, // GitHub Models
 
 	"period":                {part: window, alone: true}, // Datadog, Ensembl
@@ -190,10 +190,7 @@ var words = map[string]word{
 
 // dimensions are those that say what is counted or over which window; a dimension that isn't here
 // counts requests. A name that is a duration ("10s") is a window too.
-var dimensions = map[string]struct {
-	unit   string
-	window time.Duration
-}{
+var dimensions = map[string]dimension{
 	"requests":      {unit: "requests"},
 	"tokens":        {unit: "tokens"},
 	"input-tokens":  {unit: "input-tokens"},
@@ -213,6 +210,11 @@ var dimensions = map[string]struct {
 	"weekly":        {window: 7 * day},
 	"monthly":       {window: 30 * day},
 	"images":        {unit: "images"}, // OpenAI
+}
+
+type dimension struct {
+	unit   string
+	window time.Duration
 }
 
 // units translates the names of IETF units, drafts 08 to 11, into ours.

@@ -187,28 +187,33 @@ func (d *draft) fill(o *draft) {
 
 // fillFromName takes from a name what no field told. The names of IETF lists are free text.
 func (d *draft) fillFromName() {
-	if mentionsConcurrency(d.label) && d.name == "" {
+	switch {
+	case d.name == "" && mentionsConcurrency(d.label):
 		d.unit = cmp.Or(d.unit, "concurrency")
+	case d.name != "" && d.generation != list:
+		meaning := meaningOf(d.name)
+		d.unit = cmp.Or(d.unit, meaning.unit)
+		d.window = cmp.Or(d.window, meaning.window)
 	}
-	if d.name == "" || d.generation == list {
-		return
+}
+
+// meaningOf is what a dimension means, as a whole or by its parts: tokens-minute, project-tokens, unified-5h,
+// 10-minute.
+func meaningOf(name string) dimension {
+	if whole, ok := dimensions[name]; ok {
+		return whole
 	}
-	known := dimensions[d.name]
-	if i := strings.LastIndexByte(d.name, '-'); known.unit == "" && known.window == 0 {
-		last := d.name[i+1:]
-		known = dimensions[last] // app-minute, project-tokens
-		if i > 0 && known.unit == "" {
-			first, _, _ := strings.Cut(d.name[:i], "-")
-			known.unit = dimensions[first].unit // tokens-minute
-		}
-		if known.window == 0 {
-			known.window = lengthOf(last) // unified-5h
-		} else if times, ok := parseDecimal(d.name[strings.LastIndexByte(d.name[:max(0, i)], '-')+1 : max(0, i)]); ok { // 10-minute
-			known.window = times.times(known.window)
-		}
+	i := strings.LastIndexByte(name, '-')
+	last, before := name[i+1:], name[:max(0, i)]
+	meaning := dimensions[last]
+	first, _, _ := strings.Cut(before, "-")
+	meaning.unit = cmp.Or(meaning.unit, dimensions[first].unit)
+	if meaning.window == 0 {
+		meaning.window = lengthOf(last)
+	} else if times, ok := parseDecimal(before[strings.LastIndexByte(before, '-')+1:]); ok {
+		meaning.window = times.times(meaning.window)
 	}
-	d.unit = cmp.Or(d.unit, known.unit)
-	d.window = cmp.Or(d.window, known.window)
+	return meaning
 }
 
 // lengthOf reads a window in a name: 5h, 15min, 24hour. What is no length has none.
@@ -268,6 +273,8 @@ func compare(a, b draft) int {
 		strings.Compare(a.unit, b.unit),
 		cmp.Compare(a.remaining, b.remaining),
 		cmp.Compare(a.reset, b.reset),
+		cmp.Compare(a.used, b.used),
+		compareBool(a.apart, b.apart),
 	)
 }
 

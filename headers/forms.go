@@ -241,7 +241,11 @@ func (r *reader) readObject(g generation, dimension []byte, line string) {
 		d.name = string(dimension)
 	}
 	into := r.draft(g, []byte(d.name))
-	into.fill(&d)
+	into.putLimit(d.limit)
+	into.putRemaining(d.remaining)
+	into.overdrawn = into.overdrawn || d.overdrawn
+	into.putReset(d.reset, 0)
+	into.putWindow(d.window)
 }
 
 // readPercentages takes Facebook's JSON: an object of percentages used, or one such object or several for

@@ -52,7 +52,8 @@ func share(drafts []draft) {
 //
 // One with a name has the same name. One without is the same as a draft, named if possible, with the
 // same limit, or where a limit is missing with the same remaining count; or it is the same as the
-// only other without a name that it doesn't contradict. Several policies leave that open.
+// only other without a name that it doesn't contradict. Several policies leave that open. One of the IETF's
+// trio without a limit is what remains of the only limit there that lacks that.
 func partner(drafts []draft, d *draft, severalPolicies bool) int {
 	if d.apart {
 		return -1
@@ -62,7 +63,8 @@ func partner(drafts []draft, d *draft, severalPolicies bool) int {
 			return strings.EqualFold(o.name, d.name) && !differ(o.partition, d.partition) && !d.apart && !o.apart
 		})
 	}
-	best, bestScore, nameless, candidates, lacking := -1, 0, -1, 0, -1
+	best, bestScore, nameless, candidates := -1, 0, -1, 0
+	lacking, lacks := -1, 0
 	for i := range drafts {
 		o := &drafts[i]
 		if d.limit >= 0 && o.limit >= 0 && d.limit != o.limit || d.window > 0 && o.window > 0 && d.window != o.window {
@@ -82,7 +84,8 @@ func partner(drafts []draft, d *draft, severalPolicies bool) int {
 			best, bestScore = i, score
 		}
 		if o.generation == trio && d.generation == trio && o.limit >= 0 && o.remaining < 0 && d.limit < 0 && !o.policy {
-			lacking = i // Yelp: RateLimit-DailyLimit has its RateLimit-Remaining
+			lacking = i // Yelp: RateLimit-Remaining is that of RateLimit-DailyLimit
+			lacks++
 		}
 		if o.name == "" {
 			nameless = i
@@ -92,7 +95,7 @@ func partner(drafts []draft, d *draft, severalPolicies bool) int {
 	if best < 0 && candidates == 1 && !(severalPolicies && (d.policy || drafts[nameless].policy)) {
 		return nameless
 	}
-	if best < 0 {
+	if best < 0 && lacks == 1 {
 		return lacking
 	}
 	return best
