@@ -61,6 +61,22 @@ func TestHostileNamesAreCheap(t *testing.T) {
 	}
 }
 
+func TestHostileBodiesAreCheap(t *testing.T) {
+	for _, unit := range []string{
+		`{`, `[`, `"`, `{"a":`, `{"retry_after":`, `{"code":"x"},`, `"message":"try again in `, `try again in 1 `, `1 s and `, `<`, `<a>`, `</a>`, `9`, `-`, `\`, `:`,
+		`"` + strings.Repeat("a", 200) + `":{`, `"error":{"`, `throttled: throttled: `, "\xff", "Thu, ", " ",
+	} {
+		text := strings.Repeat(unit, 1+maxPeek/len(unit))
+		for _, lead := range []string{``, `{`, `<`} {
+			for _, status := range []int{200, 403, 429} {
+				for range 20 {
+					checkSane(t, Parse(answer(status, lead+text), arrival))
+				}
+			}
+		}
+	}
+}
+
 func TestQuotasAreCapped(t *testing.T) {
 	for n, want := range map[int]int{maxQuotas: maxQuotas, maxQuotas + 1: 0} {
 		h := http.Header{}

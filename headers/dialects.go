@@ -2,7 +2,9 @@ package headers
 
 import "time"
 
-// The tables of this file are the dialects: a vendor is a row. Names are in lower case.
+// The tables of this file are the dialects that say "rate limit" in the names of their fields: a vendor is
+// a row. The others are in vendors.go, and those that speak in the body only in phrases.go. Names are in
+// lower case.
 
 // hints are the fields that ask for a wait, best first: the first of them that holds a usable wait
 // counts. With a unit, a field holds just a number of those; else it is read as Retry-After is.
@@ -20,21 +22,38 @@ var hints = [...]struct {
 	{"x-rate-limit-retry-after-seconds", 0}, // OpenSky, Bucket4j
 	{"x-ratelimit-retry-after-seconds", 0},
 	{"x-retry-in", 0}, // Traefik
+	{"x-retry-after-ms", time.Millisecond},
+	{"x-retry-after-seconds", 0},
+	{"x-ratelimit-retry-after-ms", time.Millisecond},
+	{"ratelimit-retry-after", 0},
 }
 
-// verdicts say what a status means. Where onlyIfRefused, it is a verdict only beside a wait or a
-// quota of which nothing is left.
-var verdicts = map[int]struct {
-	cause         Cause
-	onlyIfRefused bool
-}{
-	403: {Limited, true}, // GitHub; by itself a matter of permissions
-	418: {Limited, true}, // Binance
-	420: {Limited, true}, // Trakt, Mailgun
-	429: {Limited, false},
-	503: {Overloaded, false},
-	529: {Overloaded, false}, // Anthropic, Notion
+// verdicts say what a status means.
+var verdicts = map[int]verdict{
+	400: {Limited, ifSaid},    // AWS, Linear
+	401: {Limited, ifSaid},    // MailHops
+	403: {Limited, ifRefused}, // GitHub; by itself a matter of permissions
+	418: {Limited, ifWaits},   // Binance
+	420: {Limited, ifWaits},   // Trakt, Mailgun
+	429: {Limited, always},
+	503: {Overloaded, always},
+	529: {Overloaded, always}, // Anthropic, Notion
 }
+
+type verdict struct {
+	cause Cause
+	when  condition
+}
+
+// condition is what else a response has to say for its status to be a verdict.
+type condition uint8
+
+const (
+	always    condition = iota
+	ifWaits             // a wait, in prose too, or that nothing is left of a quota, or that it is for a limit
+	ifRefused           // the same, but not in prose
+	ifSaid              // that it is for a limit: in a table of reasons, codes or phrases
+)
 
 // generation orders the fields that describe one limit, best first: what an earlier one says of a
 // limit, a later one doesn't change.
@@ -64,6 +83,7 @@ var families = map[string]family{
 	"fastly-":    {generation: custom},
 	"gw-":        {generation: custom}, // KuCoin
 	"x-sentry-":  {generation: custom},
+	"zendesk-":   {generation: custom},
 }
 
 // part is what a field tells about a quota.
@@ -78,6 +98,24 @@ const (
 	label          // its name
 	policy         // IETF RateLimit-Policy
 	state          // IETF RateLimit
+
+	used     // a count of what was used
+	fraction // how much was used, of 1
+	rate     // a limit per second
+	scope    // whose limit it is
+	global   // whether it is everybody's
+	bucket   // the server's name of the bucket
+	kind     // what sort of limit it is
+	reason   // why the request was refused
+	pairs    // Zendesk: total=10; remaining=9; resets=2
+
+	ratios        // Shopify: 32/40, Salesforce: api-usage=25/5000
+	counts        // Azure: name;139,other;699
+	limitsByTime  // Riot: 20:1,100:120, each with its window in seconds
+	usedByTime    // Riot: what was used of those
+	blocks        // Sentry: 60:error;transaction:organization, each with its seconds
+	percentages   // Facebook: JSON
+	policiesNamed // Auth0: per_hour;q=100;r=50;t=3600
 )
 
 // word is what stands after "ratelimit" in the name of a field.
@@ -89,6 +127,13 @@ type word struct {
 	// alone: it takes no dimension. X-RateLimit-Name names the quota, X-RateLimit-User-Name a user.
 	alone     bool
 	dimension string // which it has in itself
+	shared    bool   // a reset of all quotas that have none
+
+	unit    string // what is counted
+	window  time.Duration
+	refusal bool // it tells something only beside a 429
+	naming  bool // a label that goes before the dimension
+	listed  bool // it tells nothing without [Dialect.Windows]
 }
 
 // words are the known ones. But for those alone, a dimension may stand at either end:
@@ -99,14 +144,19 @@ var words = map[string]word{
 	"requests-quota": {part: limit, alone: true},
 	"remaining":      {part: remaining},
 	"requests-left":  {part: remaining, alone: true}, // BigCommerce
+	"used":           {part: used},                   // GitHub
+	"usage":          {part: used},                   // Strava
+	"observed":       {part: used},                   // GitLab
+	"utilization":    {part: fraction},               // Anthropic
 
 	"reset-after":     {part: reset, clock: inSeconds, better: 3}, // Discord
 	"reset-ms":        {part: reset, clock: inMillis, better: 2},
 	"time-reset-ms":   {part: reset, clock: inMillis, better: 2, alone: true}, // BigCommerce
 	"reset":           {part: reset, better: 1},
 	"reset-timestamp": {part: reset, clock: asInstant},
-	"resettime":       {part: reset, alone: true}, // GitLab, Yelp
+	"resettime":       {part: reset, alone: true, shared: true}, // GitLab, Yelp
 	"reset-time":      {part: reset, alone: true},
+	"timeremaining":   {part: reset, clock: inSeconds, alone: true}, // GitHub Models
 
 	"period":                {part: window, alone: true}, // Datadog, Ensembl
 	"window":                {part: window, alone: true},
@@ -115,24 +165,32 @@ var words = map[string]word{
 	"interval-milliseconds": {part: window, clock: inMillis},
 	"time-window-ms":        {part: window, clock: inMillis, alone: true}, // BigCommerce
 
-	"resource": {part: label, alone: true, better: 5}, // GitHub
-	"name":     {part: label, alone: true, better: 4}, // GitLab, Datadog
-	"bucket":   {part: label, alone: true, better: 3}, // Discord
-	"category": {part: label, alone: true, better: 2}, // Zoom
-	"reason":   {part: label, alone: true, better: 1}, // Atlassian
+	"resource": {part: label, alone: true, better: 5},  // GitHub
+	"name":     {part: label, alone: true, better: 4},  // GitLab, Datadog
+	"bucket":   {part: bucket, alone: true, better: 3}, // Discord
+	"scope":    {part: scope, alone: true, better: 2},  // Discord; Buildkite, as a name
+	"category": {part: label, alone: true, better: 2},  // Zoom
+	"reason":   {part: label, alone: true, better: 1},  // Atlassian
+	"type":     {part: kind, alone: true, better: 1},   // GitHub Models, Riot, Zoom
+	"global":   {part: global, alone: true},            // Discord
 
 	"policy": {part: policy, alone: true},
 
 	"concurrentlimit":     {part: limit, alone: true, dimension: "concurrent"}, // Sentry
 	"concurrentremaining": {part: remaining, alone: true, dimension: "concurrent"},
+
+	"daily":              {part: limit, alone: true, dimension: "daily"}, // HubSpot
+	"secondly":           {part: limit, alone: true, dimension: "secondly"},
+	"dailylimit":         {part: limit, alone: true, dimension: "daily"}, // Yelp
+	"resourcedailylimit": {part: limit, alone: true, dimension: "resource-daily"},
+	"resourceremaining":  {part: remaining, alone: true, dimension: "resource-daily"},
+
+	"burst-capacity": {part: limit, window: time.Second}, // Spring Cloud Gateway
 }
 
 // dimensions are those that say what is counted or over which window; a dimension that isn't here
 // counts requests. A name that is a duration ("10s") is a window too.
-var dimensions = map[string]struct {
-	unit   string
-	window time.Duration
-}{
+var dimensions = map[string]dimension{
 	"requests":      {unit: "requests"},
 	"tokens":        {unit: "tokens"},
 	"input-tokens":  {unit: "input-tokens"},
@@ -147,6 +205,16 @@ var dimensions = map[string]struct {
 	"daily":         {window: day},
 	"week":          {window: 7 * day},
 	"month":         {window: 30 * day},
+	"minutely":      {window: time.Minute},
+	"hourly":        {window: time.Hour},
+	"weekly":        {window: 7 * day},
+	"monthly":       {window: 30 * day},
+	"images":        {unit: "images"}, // OpenAI
+}
+
+type dimension struct {
+	unit   string
+	window time.Duration
 }
 
 // units translates the names of IETF units, drafts 08 to 11, into ours.

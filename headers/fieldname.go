@@ -2,8 +2,8 @@ package headers
 
 import (
 	"bytes"
+	"math/bits"
 	"slices"
-	"strings"
 )
 
 // maxName bounds the names that are looked at; longer ones are nobody's.
@@ -13,19 +13,67 @@ const maxName = 128
 // than a real one.
 const longestWord = len("interval-milliseconds")
 
-// mayMatter is a quick look at a name: whether it has "limit" or "retry" in it, in any case, as all
-// names in the tables do. It looks for the rarest letter of each, so it is one comparison per byte.
+// needles are parts of names of which one is in every name that the tables know, each with the index of
+// one of its rarer letters, which isn't the first. The search stops only where that letter follows the
+// one before it, so it is one look per byte.
+var needles = [...]struct {
+	text   string
+	letter int
+}{
+	{"limit", 2},
+	{"retry", 4},
+	{"remaining-t", 2},     // Etsy
+	{"call-remaining", 7},  // Cohere
+	{"errortype", 6},       // AWS
+	{"usage", 3},           // Facebook
+	{"weight", 3},          // Binance
+	{"x-mbx", 2},           // Binance
+	{"t-requests", 4},      // Twilio
+	{"x-kubernetes-pf", 2}, // Kubernetes
+}
+
+// atLetter has at a byte, in either case, bit n if it is the letter of needles[n], and beforeLetter if it is
+// the one before.
+var atLetter, beforeLetter = func() (at, before [256]uint16) {
+	set := func(to *[256]uint16, c byte, bit uint16) {
+		to[c] |= bit
+		if isLetter(c) {
+			to[c^0x20] |= bit
+		}
+	}
+	for n := range needles {
+		set(&at, needles[n].text[needles[n].letter], 1<<n)
+		set(&before, needles[n].text[needles[n].letter-1], 1<<n)
+	}
+	return at, before
+}()
+
+// mayMatter is a quick look at a name: whether it has a needle in it, in any case.
 func mayMatter(name string) bool {
-	for i := 2; i+2 < len(name); i++ {
-		switch name[i] | 0x20 {
-		case 'm':
-			if strings.EqualFold(name[i-2:i+3], "limit") {
+	for i := 1; i < len(name); i++ {
+		if try := atLetter[name[i]]; try != 0 {
+			if try &= beforeLetter[name[i-1]]; try != 0 && hasNeedle(name, i, try) {
 				return true
 			}
-		case 't':
-			if strings.EqualFold(name[i-2:i+3], "retry") {
-				return true
-			}
+		}
+	}
+	return false
+}
+
+// hasNeedle reports whether one of the needles to try is in name, with its letter at i.
+func hasNeedle(name string, i int, try uint16) bool {
+	for ; try != 0; try &= try - 1 {
+		needle := &needles[bits.TrailingZeros16(try)]
+		from := i - needle.letter
+		if from < 0 || len(name)-from < len(needle.text) {
+			continue
+		}
+		n := 0
+		for n < len(needle.text) && name[from+n]|0x20 == needle.text[n]|0x20 {
+			n++
+		}
+		if n == len(needle.text) {
+			return true
 		}
 	}
 	return false
@@ -83,6 +131,14 @@ func cutWord(rest []byte) (w word, dimension []byte, ok bool) {
 
 // identify splits a name, in lower case, into what the tables know of it.
 func identify(name []byte) (g generation, w word, dimension []byte, ok bool) {
+	if w, ok := ownFields[string(name)]; ok {
+		return custom, w, []byte(w.dimension), true
+	}
+	for i := range prefixes {
+		if rest, ok := bytes.CutPrefix(name, []byte(prefixes[i].prefix)); ok {
+			return custom, prefixes[i].word, slices.Concat([]byte(prefixes[i].name), rest), true
+		}
+	}
 	prefix, rest, ok := cutMarker(name)
 	if !ok {
 		return 0, word{}, nil, false
@@ -94,17 +150,16 @@ func identify(name []byte) (g generation, w word, dimension []byte, ok bool) {
 	if len(rest) == 0 {
 		w = word{part: f.bare}
 	} else if w, dimension, ok = cutWord(rest); !ok {
-		return 0, word{}, nil, false
+		w, dimension = word{part: pairs}, rest
 	}
-	switch {
-	case !known:
-		vendor := bytes.TrimSuffix(bytes.TrimPrefix(prefix, []byte("x-")), []byte("-"))
+	if w.dimension != "" {
+		dimension = []byte(w.dimension)
+	}
+	if vendor := bytes.TrimSuffix(bytes.TrimPrefix(prefix, []byte("x-")), []byte("-")); !known {
 		if len(dimension) > 0 {
 			vendor = slices.Concat(vendor, []byte("-"), dimension)
 		}
 		dimension = vendor
-	case w.dimension != "":
-		dimension = []byte(w.dimension)
 	}
 	return f.generation, w, dimension, true
 }

@@ -1,13 +1,20 @@
 package headers
 
 import (
+	"encoding/json"
+	"fmt"
+	"io"
 	"maps"
 	"math/big"
 	"net/http"
+	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
+	"unicode/utf8"
 )
 
 func FuzzRetryAfter(f *testing.F) {
@@ -171,6 +178,189 @@ func FuzzParseHeader(f *testing.F) {
 			t.Fatalf("%v: %+v, among other fields %+v", h, s, noisy)
 		}
 	})
+}
+
+// FuzzVendorField tries values in the fields that have a form of their own.
+func FuzzVendorField(f *testing.F) {
+	names := slices.Sorted(maps.Keys(ownFields))
+	names = append(names, "x-mbx-used-weight-1m", "zendesk-ratelimit-exports", "x-ratelimit-type", "x-ratelimit-scope", "x-ratelimit", "x-ratelimit-limit")
+	for i, value := range []string{
+		"32/40", "api-usage=25/5000; per-app-api-usage=17/250(appName=x)", "0.04512", "a;5,b;6", "20:1,100:120", "60:error;transaction:organization, 5::",
+		`{"123":[{"type":"x","call_count":42,"estimated_time_to_regain_access":5}]}`, "b=per_hour;q=100;r=50;t=3600", "total=10; remaining=9; resets=2",
+		`{"name":"General","period":60,"limit":1000,"remaining":999,"until":"2020-11-02T23:33:00Z"}`, "'portal'", "QPS", "ThrottlingException:http://x",
+	} {
+		f.Add(uint8(i), value, "1,2")
+	}
+	strava := &Dialect{ResetUnit: time.Millisecond, Unit: "weight", Windows: []Window{{"a", time.Minute}, {"b", time.Hour}}}
+	f.Fuzz(func(t *testing.T, n uint8, one, two string) {
+		h := http.Header{names[int(n)%len(names)]: {one, two}, "X-Ratelimit-Usage": {two}}
+		for _, d := range []*Dialect{nil, strava} {
+			s := d.ParseHeader(429, h, arrival)
+			checkSane(t, s)
+			if again := d.ParseHeader(429, h, arrival); !reflect.DeepEqual(s, again) {
+				t.Fatalf("%v: %+v, then %+v", h, s, again)
+			}
+		}
+	})
+}
+
+func FuzzProse(f *testing.F) {
+	for _, s := range []string{"7m12.5s. x", "1 minute and 20 seconds", "Thu, 15 Jan 2026 12:04:53 GMT or", "2026-01-15T12:01:00Z.", "1768478460000.", " 3", "3 attempts", "99999999999999999999 hours"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		base := baseTime{now: arrival}
+		wait, n := proseWait(text, &base)
+		if wait < 0 || wait > MaxRetryAfter || n < 0 || n > len(text) || n == 0 && wait != 0 {
+			t.Fatalf("%q: %v, %d", text, wait, n)
+		}
+		for i := range phrases {
+			found, ok := phrases[i].match(text, &base)
+			if found.wait < 0 || found.limit < unknown || found.remaining < unknown || !ok && found.waits {
+				t.Fatalf("%q in %q: %+v", phrases[i].text, text, found)
+			}
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	types := []string{"", "application/json", "application/problem+json", "application/xml", "text/plain", "text/html", "image/png"}
+	rows, err := os.ReadFile("testdata/corpus.jsonl")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for line := range strings.Lines(string(rows)) {
+		var row corpusRow
+		if json.Unmarshal([]byte(line), &row) == nil && row.Body != "" {
+			f.Add(row.Status, uint8(0), "", row.Body, uint8(0))
+		}
+	}
+	f.Add(503, uint8(3), "5", `<?xml version="1.0"?><Error><Code>SlowDown</Code></Error>`, uint8(1))
+	f.Add(429, uint8(1), "", `{"a":{"b":[{"retry_after":"1m"},{"message":"try again in 5s"}]}}`, uint8(2))
+	f.Fuzz(func(t *testing.T, status int, media uint8, retryAfter, body string, how uint8) {
+		response := func() *http.Response {
+			resp := answer(status, body, "Retry-After", retryAfter)
+			if kind := types[int(media)%len(types)]; kind != "" {
+				resp.Header.Set("Content-Type", kind)
+			}
+			var reader io.Reader = strings.NewReader(body)
+			switch how % 4 {
+			case 1:
+				reader = iotest.HalfReader(reader)
+			case 2:
+				reader = iotest.DataErrReader(reader)
+			case 3:
+				reader = iotest.OneByteReader(reader)
+			}
+			resp.Body = io.NopCloser(reader)
+			if how&4 != 0 {
+				resp.ContentLength = -1
+			}
+			return resp
+		}
+		resp := response()
+		s := Parse(resp, arrival)
+		checkSane(t, s)
+		if got, err := io.ReadAll(resp.Body); err != nil || string(got) != body {
+			t.Fatalf("%q became %q, %v", body, got, err)
+		}
+		if again := Parse(response(), arrival); !reflect.DeepEqual(s, again) {
+			t.Fatalf("%q: %+v, then %+v", body, s, again)
+		}
+		// What the header asks for stands, whatever the body says.
+		if h := ParseHeader(status, resp.Header, arrival); h.RetryAfter > 0 && h.RetryAfter != s.RetryAfter {
+			t.Fatalf("%q: the header has %v, got %v", body, h.RetryAfter, s.RetryAfter)
+		}
+		if s.Cause != None && status != 200 && verdicts[status] == (verdict{}) {
+			t.Fatalf("%d: %v", status, s.Cause)
+		}
+	})
+}
+
+// FuzzScan holds the scanner of JSON against encoding/json: of a document that is well-formed it visits what
+// is in it, in order.
+func FuzzScan(f *testing.F) {
+	for _, s := range []string{`{"a":{"b":[1,"x",true,null,{"c":-1.5e3}]},"d":"e\"f"}`, `[]`, `"a"`, `{"a":`, `[[[[`, `<a><b>c</b></a>`, `<a/><!-- x --><b>`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		scanXML(text, func(path []string, s string, _ bool) {
+			if len(path) == 0 || len(path) > maxDepth || s == "" {
+				t.Fatalf("%q: %q %q", text, path, s)
+			}
+		})
+		var visited []string
+		scanJSON(text, func(path []string, s string, quoted bool) {
+			if len(path) > maxDepth+1 {
+				t.Fatalf("%q: %q", text, path)
+			}
+			if quoted {
+				s = `"` + s + `"`
+			}
+			visited = append(visited, s)
+		})
+		if want, ok := scalars(text); ok && !slices.Equal(visited, want) {
+			t.Fatalf("%q:\n got %q\nwant %q", text, visited, want)
+		}
+		wholeJSON([]byte(text))
+	})
+}
+
+// scalars are the texts, numbers and literals of a document that encoding/json accepts, unless it is one that
+// the scanner doesn't follow to its end.
+func scalars(text string) (all []string, ok bool) {
+	if !json.Valid([]byte(text)) {
+		return nil, false
+	}
+	tokens := json.NewDecoder(strings.NewReader(text))
+	tokens.UseNumber()
+	var inObject, isKey []bool
+	for {
+		token, err := tokens.Token()
+		if err != nil {
+			return all, true
+		}
+		raw := strings.TrimLeft(text[:tokens.InputOffset()], " ")
+		top := len(inObject) - 1
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			if top >= 0 {
+				isKey[top] = true
+			}
+			inObject, isKey = append(inObject, token == json.Delim('{')), append(isKey, true)
+			if len(inObject) > maxDepth {
+				return nil, false
+			}
+			continue
+		case json.Delim('}'), json.Delim(']'):
+			inObject, isKey = inObject[:top], isKey[:top]
+			continue
+		}
+		if top >= 0 && inObject[top] && isKey[top] {
+			isKey[top] = false
+			continue
+		}
+		if top >= 0 {
+			isKey[top] = true
+		}
+		switch token := token.(type) {
+		case string:
+			if strings.Contains(raw, `\`) || strings.ContainsRune(raw, '\ufffd') || !utf8.ValidString(raw) {
+				return nil, false // the scanner leaves escapes as they are
+			}
+			all = append(all, `"`+token+`"`)
+		default:
+			all = append(all, literal(token))
+		}
+	}
+}
+
+// literal prints a number, true, false or null.
+func literal(token json.Token) string {
+	if token == nil {
+		return "null"
+	}
+	return fmt.Sprint(token)
 }
 
 // silent are fields that say nothing here, also not the time.

@@ -104,24 +104,14 @@ func parseDate(s string, near time.Time) (time.Time, bool) {
 // parseIMFFixdate reads the form that all but few servers send, "Thu, 15 Jan 2026 12:00:00 GMT". Every
 // response with an absolute time has at least one, and time.Parse takes five times as long.
 func parseIMFFixdate(s string) (time.Time, bool) {
-	const form = "www, 00 mmm 0000 00:00:00 GMT" // w: not looked at; m: the month; 0: a digit
-	if len(s) != len(form) {
+	const form = "www, 00 mmm 0000 00:00:00 GMT" // w: not looked at
+	if len(s) != len(form) || s[3:5] != form[3:5] || s[7] != ' ' || s[11] != ' ' || s[16] != ' ' ||
+		s[19] != ':' || s[22] != ':' || s[25:] != form[25:] || !isWord(s[:3]) {
 		return time.Time{}, false
 	}
-	for i := range len(form) {
-		switch form[i] {
-		case 'w', 'm':
-			if !isLetter(s[i]) {
-				return time.Time{}, false
-			}
-		case '0':
-			if !isDigit(s[i]) {
-				return time.Time{}, false
-			}
-		default:
-			if s[i] != form[i] {
-				return time.Time{}, false
-			}
+	for _, i := range [...]uint8{5, 6, 12, 13, 14, 15, 17, 18, 20, 21, 23, 24} {
+		if !isDigit(s[i]) {
+			return time.Time{}, false
 		}
 	}
 	two := func(i int) int { return int(s[i]-'0')*10 + int(s[i+1]-'0') }

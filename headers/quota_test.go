@@ -92,7 +92,7 @@ func TestQuotas(t *testing.T) {
 		{"an unknown vendor", []string{"X-Contentful-RateLimit-Reset", "45"},
 			"contentful -1/-1 45s per 0s"},
 		{"an unknown vendor with a dimension", []string{"X-Acme-RateLimit-Limit-Minute", "45"},
-			"acme-minute -1/45 -1ns per 0s"},
+			"acme-minute -1/45 -1ns per 1m0s"},
 		// dimensions
 		{"behind", []string{"X-RateLimit-Limit-Tokens", "10", "X-RateLimit-Remaining-Tokens", "9", "X-RateLimit-Reset-Tokens", "6m0s"},
 			"tokens 9/10 6m0s per 0s"},

@@ -49,23 +49,28 @@ const (
 // parseReset reads a whole field line that says when a quota is renewed: the latest of its members.
 // The result is unknown, and ok, for a number that is neither a believable delta nor an epoch.
 func parseReset(s string, c clock, base *baseTime) (reset time.Duration, ok bool) {
+	return parseResetIn(s, c, time.Second, base)
+}
+
+// parseResetIn is parseReset with deltas in a unit, where the clock doesn't tell one.
+func parseResetIn(s string, c clock, unit time.Duration, base *baseTime) (reset time.Duration, ok bool) {
 	reset = unknown
 	for member := ""; s != ""; {
 		member, s = cutMember(s)
-		if d, valid := resetMember(unquote(trim(member)), c, base); valid {
+		if d, valid := resetMember(unquote(trim(member)), c, unit, base); valid {
 			reset, ok = max(reset, d), true
 		}
 	}
 	return reset, ok
 }
 
-func resetMember(s string, c clock, base *baseTime) (time.Duration, bool) {
+func resetMember(s string, c clock, unit time.Duration, base *baseTime) (time.Duration, bool) {
 	digits, negative := strings.CutPrefix(s, "-")
 	if d, ok := parseDecimal(digits); ok {
 		if negative {
 			return unknown, true
 		}
-		return c.reset(d, base), true
+		return c.reset(d, unit, base), true
 	}
 	if d, over, ok := parseDuration(s); ok {
 		if over {
@@ -79,16 +84,18 @@ func resetMember(s string, c clock, base *baseTime) (time.Duration, bool) {
 	return zoneless(s, base)
 }
 
-// reset reads a number as c says.
-func (c clock) reset(d decimal, base *baseTime) time.Duration {
+// reset reads a number as c says. unit is that of a delta, if c doesn't know better.
+func (c clock) reset(d decimal, unit time.Duration, base *baseTime) time.Duration {
 	if d.over {
 		return unknown
 	}
-	unit := time.Second
 	if c == inMillis {
 		unit = time.Millisecond
 	}
-	if delta := d.times(unit); c != asInstant && delta <= maxDelta {
+	// A delta of weeks in milliseconds is less likely than a Unix time from a server that otherwise sends those.
+	delta := d.times(unit)
+	isDelta := c != asInstant && delta <= maxDelta
+	if isDelta && (c != byMagnitude || unit == time.Second || d.whole < epoch2000) {
 		return delta
 	}
 	for i := range epochScales {
@@ -99,6 +106,9 @@ func (c clock) reset(d decimal, base *baseTime) time.Duration {
 		if scale.from <= d.whole && d.whole < scale.until {
 			return base.until(scale.at(d))
 		}
+	}
+	if isDelta {
+		return delta
 	}
 	return unknown
 }

@@ -17,6 +17,16 @@ type Signal struct {
 	// where it is no throttle (a poll interval on a 202, a redirect's delay).
 	RetryAfter time.Duration
 
+	// Concurrency says that the refusal is about how many requests are in flight, not how fast they come:
+	// fewer of them help, and waiting alone doesn't.
+	Concurrency bool
+
+	// Scope says who else the limit counts, and Bucket is the server's own name of what it counted
+	// this request in (Discord): requests with one Bucket share one limit, whatever their routes. It
+	// is "" if the response doesn't tell.
+	Scope  Scope
+	Bucket string
+
 	// Quotas are the limits that the response describes, ordered by name. It is nil when the
 	// response says nothing.
 	Quotas []Quota
@@ -30,6 +40,7 @@ type Quota struct {
 	Reset     time.Duration // until it is renewed, from now; 0: already; -1: unknown
 	Window    time.Duration // the length of the window; 0: unknown
 	Unit      string        // what is counted: "requests" unless the server says otherwise
+	Partition string        // the IETF partition key (pk): opaque, to be compared only; "" if there is none
 }
 
 // Cause says why a response refused a request, as far as limits go.
@@ -57,28 +68,66 @@ func (c Cause) String() string {
 	return "unknown"
 }
 
+// Scope says who else a limit counts.
+type Scope uint8
+
+const (
+	// ScopeUnknown: the response doesn't say.
+	ScopeUnknown Scope = iota
+	// ScopeUser: this client, on this route.
+	ScopeUser
+	// ScopeShared: the resource, whoever uses it. It doesn't count against this client.
+	ScopeShared
+	// ScopeGlobal: the whole account, on every route.
+	ScopeGlobal
+)
+
+// scopes are the values of X-RateLimit-Scope that are no names.
+var scopes = map[string]Scope{"user": ScopeUser, "shared": ScopeShared, "global": ScopeGlobal}
+
+// String returns the scope's name in lower case.
+func (s Scope) String() string {
+	switch s {
+	case ScopeUnknown:
+		return "unknown"
+	case ScopeUser:
+		return "user"
+	case ScopeShared:
+		return "shared"
+	case ScopeGlobal:
+		return "global"
+	}
+	return "invalid"
+}
+
 // ParseHeader reads the signal of a response from its status and header alone. now is when the
 // response arrived; it is used for absolute times only, and only when the header has no usable Date.
 //
 // It never fails: what it can't read is as good as absent. It doesn't modify h.
 func ParseHeader(status int, h http.Header, now time.Time) Signal {
-	r := reader{base: baseTime{header: h, now: now}}
-	for name, values := range h {
-		if mayMatter(name) {
-			r.read(name, values)
-		}
-	}
-	s := Signal{RetryAfter: r.hint.wait, Quotas: r.quotas()}
-	s.Cause = cause(status, r.hint.given || exhausted(s.Quotas))
+	return (*Dialect)(nil).ParseHeader(status, h, now)
+}
+
+// signal puts together what was read.
+func (r *reader) signal() Signal {
+	s := Signal{RetryAfter: r.hint.wait, Quotas: r.quotas(), Bucket: r.bucket, Scope: r.scope}
+	s.Cause = r.cause(s.Quotas)
+	s.Concurrency = s.Cause == Limited && (r.ask.concurrency || crowded(s.Quotas))
 	return s
 }
 
-// cause judges a status. refused says that something else in the response tells of a limit.
-func cause(status int, refused bool) Cause {
-	if v, ok := verdicts[status]; ok && (refused || !v.onlyIfRefused) {
-		return v.cause
+// cause judges the status.
+func (r *reader) cause(quotas []Quota) Cause {
+	v, ok := verdicts[r.status]
+	switch {
+	case r.ask.said && (ok || r.ask.inBody && r.status < 300):
+		return r.ask.cause
+	case !ok || v.when == ifSaid:
+		return None
+	case v.when != always && !r.hint.given && !exhausted(quotas):
+		return None
 	}
-	return None
+	return v.cause
 }
 
 // exhausted reports whether nothing is left of some quota.
@@ -89,4 +138,23 @@ func exhausted(quotas []Quota) bool {
 		}
 	}
 	return false
+}
+
+// crowded reports whether it is a limit on how many are in flight that refused: nothing is left of one,
+// or it is the only one named, and of all others something is. A limit of none at all until some time is
+// how Okta reports that its limit of concurrent requests is exceeded.
+func crowded(quotas []Quota) bool {
+	found := false
+	for i := range quotas {
+		q := &quotas[i]
+		switch {
+		case q.Unit == "concurrency" && (q.Remaining == 0 || len(quotas) == 1 && q.Remaining < 0 && q.Limit < 0):
+			found = true
+		case q.Name == "" && q.Limit == 0 && q.Remaining == 0 && q.Reset > 0:
+			found = true
+		case q.Remaining == 0:
+			return false
+		}
+	}
+	return found
 }

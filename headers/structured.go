@@ -49,7 +49,7 @@ func (it *item) set(key string, b bare, base *baseTime) {
 	case "t":
 		it.reset = unknown
 		if b.count() >= 0 {
-			it.reset = byMagnitude.reset(b.number, base)
+			it.reset = byMagnitude.reset(b.number, time.Second, base)
 		} else if !b.at.IsZero() {
 			it.reset = base.until(b.at)
 		}

@@ -44,8 +44,53 @@ func TestTablesAreReachable(t *testing.T) {
 	}
 }
 
+func TestVendorTablesAreReachable(t *testing.T) {
+	for name, row := range ownFields {
+		_, got, dimension, ok := identify([]byte(name))
+		if !ok || got != row || string(dimension) != row.dimension || !mayMatter(name) || !mayMatter(http.CanonicalHeaderKey(name)) || len(name) > maxName {
+			t.Errorf("%q: %+v %q %v", name, got, dimension, ok)
+		}
+	}
+	for _, row := range prefixes {
+		_, got, dimension, ok := identify([]byte(row.prefix + "1m"))
+		if !ok || got != row.word || string(dimension) != row.name+"1m" || !mayMatter(row.prefix+"1m") {
+			t.Errorf("%q: %+v %q %v", row.prefix, got, dimension, ok)
+		}
+	}
+	for name, row := range common {
+		g, w, dimension, ok := identify([]byte(strings.ToLower(name)))
+		if !ok || name != http.CanonicalHeaderKey(name) || !reflect.DeepEqual(row, split{g, w, dimension}) || !mayMatter(name) {
+			t.Errorf("%q: %+v", name, row)
+		}
+	}
+	if len(common) != 19 {
+		t.Errorf("%d common names", len(common))
+	}
+}
+
+func TestPhraseTablesAreFolded(t *testing.T) {
+	for _, table := range []any{waitKeys, codeKeys, messageKeys, codes, kinds, scopes, stocks} {
+		for _, key := range reflect.ValueOf(table).MapKeys() {
+			if key.String() != fold(key.String()) {
+				t.Errorf("%q", key)
+			}
+		}
+	}
+	for path := range accepted {
+		key := path[strings.LastIndexByte(path, '.')+1:]
+		if foldPath(strings.Split(path, ".")) != path || !codeKeys[key] {
+			t.Errorf("%q", path)
+		}
+	}
+	for _, p := range phrases {
+		if p.text != strings.ToLower(p.text) || p.text[0] == '{' {
+			t.Errorf("%q", p.text)
+		}
+	}
+}
+
 func TestTablesAreInLowerCase(t *testing.T) {
-	for _, table := range []any{families, words, dimensions} {
+	for _, table := range []any{families, words, dimensions, ownFields} {
 		for _, key := range reflect.ValueOf(table).MapKeys() {
 			if key.String() != strings.ToLower(key.String()) {
 				t.Errorf("%q", key)
