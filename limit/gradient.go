@@ -154,6 +154,8 @@ func (g *Gradient) Slots() int { return g.slots }
 // Observe notes how a request ended: at now, a moment since an epoch, after it took latency from its
 // departure to the response's headers, with inFlight requests out when it left, itself included. It was
 // dropped if it was refused (429, 503), or timed out or failed for load. Other failures aren't observed.
+//
+// Moments before the epoch count as 0. A clock that goes back by more than a second is taken for another one.
 func (g *Gradient) Observe(now, latency time.Duration, inFlight int, dropped bool) {
 	now = min(max(now, 0), Never)
 	if now < g.last {

@@ -29,6 +29,7 @@ func (g *Gradient) decide(now time.Duration) {
 		}
 		return
 	}
+	// What is neither well nor surely too much, and a contrast that noise may hide, are looked at longer.
 	deep := g.descent.limit > 0 && g.limit < 0.6*g.descent.limit
 	if g.probe.limit == 0 && above > doubtful && (above < sure && g.raisedFrom == 0 ||
 		above > sure && deep && g.doubt(m, spread) > 1 && m.n < 2*g.descent.latency.n) && g.extend(now, m, extension) {
@@ -238,7 +239,7 @@ func (g *Gradient) probed(now time.Duration, m mean, high bool) {
 func (g *Gradient) rest(now time.Duration, m mean, high bool) {
 	g.descent = descent{}
 	if high {
-		g.base = m
+		g.base, g.latest.n = m, 0
 	} else {
 		g.pool(m)
 	}
