@@ -31,10 +31,12 @@ type AnthropicLimits struct {
 // The figures depend on the model and the organization's tier. Batches and the counting of tokens have
 // limits of their own, which aren't here.
 //
-// A request counts with an estimate until it has been answered: a token of input for every four bytes of
-// the body, 1,500 for an image in it, and its max_tokens of output. Then it counts with the answer's usage,
-// whether that is streamed or not. The estimate stands if an answer failed, and for the output of one that
-// is longer than a MiB or whose stream wasn't read to its end.
+// A request counts with an estimate until it has been answered: a token of input for every four bytes of the
+// body, 1,500 for an image in it, and 1,000 of output, or its max_tokens if that is less. (Output counts as
+// it is produced, whatever max_tokens is, and to keep room for all of that would waste most of it; where
+// answers are longer, Rule.Cost should say so.) Then it counts with the answer's usage, whether that is
+// streamed or not. The estimate stands if an answer failed, and for the output of one that is longer than a
+// MiB or whose stream wasn't read to its end.
 //
 // A body that has no GetBody can't be looked at: it is of no model, and counts by its length.
 //
@@ -71,11 +73,10 @@ func Anthropic(limits ...AnthropicLimits) Preset {
 			r := rule
 			r.Name, r.Limits = m.name("anthropic output tokens"), quota(n, time.Minute)
 			r.Cost = func(req *http.Request) int {
-				output := read(req, "max_tokens").number("max_tokens")
-				if output == 0 {
-					output = anAnswer
+				if output := read(req, "max_tokens").number("max_tokens"); output > 0 {
+					return atMost(n, min(output, anAnswer))
 				}
-				return atMost(n, output)
+				return atMost(n, anAnswer)
 			}
 			r.Settle = func(resp *http.Response) (int, bool) {
 				u, ok := usageOf(resp)

@@ -43,17 +43,18 @@ func TestCosts(t *testing.T) {
 		{"GitHub: a mutation", github, "github graphql points", newRequest(t, "POST", graphql, `{"variables":{"query":"no"},"query":"\n mutation($i:ID!) { x }"}`), 5},
 		{"GitHub: a long mutation", github, "github graphql points", newRequest(t, "POST", graphql, `{"query":"mutation { `+strings.Repeat(`\n`, 5000)+`}"}`), 5},
 		{"Shopify", shopify, "shopify graphql", newRequest(t, "POST", "https://a.myshopify.com/admin/api/2026-07/graphql.json", "{}"), 100},
-		{"OpenAI: with a bound", openai, "openai tokens", newRequest(t, "POST", completions, fmt.Sprintf(`{"max_completion_tokens":500,"messages":"%s"}`, text)), 1411 + 500},
-		{"OpenAI: several answers", openai, "openai tokens", newRequest(t, "POST", completions, `{"max_tokens":500,"n":3}`), 6 + 1500},
+		{"OpenAI: with a bound", openai, "openai tokens", newRequest(t, "POST", completions, fmt.Sprintf(`{"max_completion_tokens":500,"messages":"%s"}`, text)), 1411},
+		{"OpenAI: several answers", openai, "openai tokens", newRequest(t, "POST", completions, `{"max_tokens":500,"n":3}`), 1500},
 		{"OpenAI: without a bound", openai, "openai tokens", newRequest(t, "POST", completions, `{}`), 1 + 1000},
 		{"OpenAI: an embedding", openai, "openai tokens", newRequest(t, "POST", "https://api.openai.com/v1/embeddings", fmt.Sprintf(`{"input":"%s"}`, text)), 1403},
-		{"OpenAI: an image", openai, "openai tokens", newRequest(t, "POST", completions, fmt.Sprintf(`{"image":"%s","max_tokens":10}`, image)), 7 + 1500 + 10},
+		{"OpenAI: an image", openai, "openai tokens", newRequest(t, "POST", completions, fmt.Sprintf(`{"image":"%s","max_tokens":10}`, image)), 7 + 1500},
 		{"OpenAI: more than a window holds", openai, "openai tokens", newRequest(t, "POST", completions, `{"max_tokens":5000000}`), 100_000},
 		{"OpenAI: a body that can't be looked at", openai, "openai tokens", streamed, 1400 + 1000},
 		{"OpenAI: a body of no known length", openai, "openai tokens", unknown, 1000 + 1000},
 		{"OpenAI: no JSON", openai, "openai tokens", newRequest(t, "POST", completions, `}}{"max_tokens":[`), 5 + 1000},
 		{"Anthropic: input", anthropic, "anthropic input tokens", newRequest(t, "POST", messages, fmt.Sprintf(`{"max_tokens":1024,"system":"%s"}`, text)), 1408},
-		{"Anthropic: output", anthropic, "anthropic output tokens", newRequest(t, "POST", messages, `{"system":"\"max_tokens\":1","x":{"max_tokens":2},"max_tokens": 1024 }`), 1024},
+		{"Anthropic: output", anthropic, "anthropic output tokens", newRequest(t, "POST", messages, `{"system":"\"max_tokens\":1","x":{"max_tokens":2},"max_tokens": 512 }`), 512},
+		{"Anthropic: output with a high bound", anthropic, "anthropic output tokens", newRequest(t, "POST", messages, `{"max_tokens":64000}`), 1000},
 		{"Anthropic: output without a bound", anthropic, "anthropic output tokens", newRequest(t, "POST", messages, `{}`), 1000},
 	}
 	for _, test := range tests {
@@ -107,6 +108,7 @@ func TestSettlements(t *testing.T) {
 		ok          bool
 	}{
 		{"OpenAI", openai.Rule("openai tokens"), 200, "application/json", `{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":12,"total_tokens":21}}`, 21, true},
+		{"OpenAI: less than was reserved", openai.Rule("openai tokens"), 200, "application/json", `{"usage":{"total_tokens":5}}`, 16, true},
 		{"OpenAI: a stream", openai.Rule("openai tokens"), 200, stream, openAIStream, 21, true},
 		{"OpenAI: a stream of responses", openai.Rule("openai tokens"), 200, stream, responsesStream, 48, true},
 		{"OpenAI: a stream without usage", openai.Rule("openai tokens"), 200, stream, "data: {\"usage\":null}\n\ndata: [DONE]\n", 0, false},
@@ -123,7 +125,8 @@ func TestSettlements(t *testing.T) {
 		{"Shopify: no cost", shopify.Rule("shopify graphql"), 200, "application/json", `{"data":{}}`, 0, false},
 	}
 	for _, test := range tests {
-		resp := &http.Response{StatusCode: test.status, Header: http.Header{"Content-Type": {test.contentType}}, Body: io.NopCloser(strings.NewReader(test.body))}
+		resp := &http.Response{StatusCode: test.status, Header: http.Header{"Content-Type": {test.contentType}}, Body: io.NopCloser(strings.NewReader(test.body)),
+			Request: newRequest(t, "POST", "https://api.openai.com/v1/responses", `{"max_output_tokens":16}`)}
 		got, ok := test.rule.Settle(resp)
 		if ok != test.ok || ok && got != test.want {
 			t.Errorf("%s: %d, %v, want %d, %v", test.name, got, ok, test.want, test.ok)

@@ -11,7 +11,8 @@ import (
 // Discord has the limits of discord.com/api:
 //
 //   - "discord": 50 requests a second of a bot, or of an IP address for those without a credential, such as
-//     webhooks, but for the endpoints of interactions, to which that limit doesn't apply;
+//     webhooks, but for answers to interactions, to which that limit doesn't apply (nor to their follow-ups,
+//     but those can't be told from webhooks, and are held here);
 //   - "discord route": no limit that is declared, and a bucket for each route, method and major parameter
 //     (channel, guild or webhook), so that a refusal holds up nobody else.
 //

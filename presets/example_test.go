@@ -29,6 +29,8 @@ func Example() {
 	// stripe [100/s 100/s sliding]
 	// stripe sandbox [25/s 25/s sliding]
 	// stripe endpoint [25/s 25/s sliding]
+	// stripe payouts [15/s 15/s sliding concurrent 30]
+	// stripe sandbox accounts [5/s 5/s sliding]
 	// stripe search [20/s 20/s sliding]
 	// stripe file reads [20/s 20/s sliding]
 	// stripe file uploads [20/s 20/s sliding]

@@ -60,6 +60,8 @@ func TestRulesMatchTheVendorsURLs(t *testing.T) {
 		{"GET", "https://api.stripe.com/v1/charges/search?query=x", "", []string{"stripe", "stripe endpoint  GET /v1/charges/{id}", "stripe search"}},
 		{"GET", "https://api.stripe.com/v1/files", "", []string{"stripe", "stripe endpoint  GET /v1/files", "stripe file reads"}},
 		{"GET", "https://api.stripe.com/v1/files/file_1", "", []string{"stripe", "stripe endpoint  GET /v1/files/{id}", "stripe file reads"}},
+		{"POST", "https://api.stripe.com/v1/payouts", "", []string{"stripe", "stripe endpoint  POST /v1/payouts", "stripe payouts"}},
+		{"POST", "https://api.stripe.com/v1/accounts", "", []string{"stripe", "stripe endpoint  POST /v1/accounts"}},
 		{"POST", "https://files.stripe.com/v1/files", "", []string{"stripe file uploads"}},
 		{"POST", "https://api.stripe.com/v2/core/events", "", []string{"stripe"}},
 		{"POST", "https://api.stripe.com/v1/billing/meter_events", "", []string{none + "api.stripe.com"}},

@@ -30,11 +30,13 @@ type OpenAILimits struct {
 // OpenAI documents no figure for everybody: they depend on the model and the account's tier. Limits by day
 // can be added, to Rule.Limits.
 //
-// A request counts with an estimate until it has been answered: a token for every four bytes of the body,
-// 1,500 for an image in it, and the most that it lets the model answer (max_completion_tokens and the like;
-// 1,000 if it doesn't say). Then it counts with the answer's usage. The end of a stream has one if
-// stream_options.include_usage asks for it; without it the estimate stands, and so it does for an answer
-// longer than a MiB, or that failed.
+// A request counts with the larger of the most that it lets the model answer (max_completion_tokens and the
+// like) and an estimate of its input: that is how OpenAI documents that it counts, and none of it is given
+// back for a shorter answer. The estimate is a token for every four bytes of the body, and 1,500 for an
+// image in it. If the request sets no bound, an answer of 1,000 tokens is reckoned with. Once it has been
+// answered, it counts with the answer's usage if that is more, or if 1,000 was too much. The end of a stream
+// has a usage if stream_options.include_usage asks for it; without it the estimate stands, and so it does for
+// an answer that failed, or is longer than a MiB.
 //
 // A body that has no GetBody can't be looked at: it is of no model, and counts by its length.
 //
@@ -64,10 +66,23 @@ func OpenAI(limits ...OpenAILimits) Preset {
 		if n := l.TokensPerMinute; n > 0 {
 			r := rule
 			r.Name, r.Limits = m.name("openai tokens"), quota(n, time.Minute)
-			r.Cost = func(req *http.Request) int { return atMost(n, openAITokens(req)) }
+			r.Cost = func(req *http.Request) int {
+				reserved, bounded := openAITokens(req)
+				if !bounded {
+					reserved += anAnswer
+				}
+				return atMost(n, reserved)
+			}
 			r.Settle = func(resp *http.Response) (int, bool) {
 				u, ok := usageOf(resp)
-				return u.total, ok && u.total > 0
+				if !ok || u.total == 0 {
+					return 0, false
+				}
+				reserved := 1
+				if resp.Request != nil { // not every Base sets it
+					reserved, _ = openAITokens(resp.Request)
+				}
+				return max(atMost(n, reserved), u.total), true
 			}
 			p.Rules = append(p.Rules, r)
 		}
@@ -87,13 +102,12 @@ func completes(req *http.Request) bool {
 // anAnswer is how many tokens an answer is taken to have whose request sets no bound.
 const anAnswer = 1000
 
-func openAITokens(req *http.Request) int {
+// openAITokens is what a request is counted with when it comes, and whether it bounds its answer.
+func openAITokens(req *http.Request) (tokens int, bounded bool) {
 	b := read(req, "max_completion_tokens", "max_output_tokens", "max_tokens", "n")
 	output := max(b.number("max_completion_tokens"), b.number("max_output_tokens"), b.number("max_tokens"))
-	if output == 0 && !strings.HasSuffix(req.URL.Path, "/embeddings") {
-		output = anAnswer
-	}
-	return b.tokens + output*min(max(b.number("n"), 1), 127)
+	bounded = output > 0 || strings.HasSuffix(req.URL.Path, "/embeddings")
+	return max(b.tokens, output*min(max(b.number("n"), 1), 127)), bounded
 }
 
 // atMost keeps an estimate within what a window holds. Should it really be more, the upstream will say so.

@@ -17,7 +17,7 @@ type Preset struct {
 	// Source is the vendor's page that documents the limits.
 	Source string
 
-	// Checked is the day on which Rules were last compared with Source, as in "2026-11-21".
+	// Checked is the day on which Rules were last compared with Source, or a copy of it, as in "2026-11-21".
 	Checked string
 
 	// Hosts are those that Retry is for.

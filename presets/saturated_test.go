@@ -54,6 +54,15 @@ func TestSaturatedRuns(t *testing.T) {
 			n: 200, atMost: 10200 * time.Millisecond,
 		},
 		{
+			name: "Stripe's payouts", preset: presets.Stripe(),
+			policies: []*testserver.Policy{testserver.SlidingLog(15, time.Second), testserver.Concurrency(30)},
+			answer:   testserver.After(4*time.Second, testserver.OK()),
+			request: func(i int) *http.Request {
+				return newRequest(t, "POST", "https://api.stripe.com/v1/payouts", "x", auth...)
+			},
+			n: 300, atMost: 42 * time.Second,
+		},
+		{
 			name: "Stripe's sandbox", preset: presets.Stripe(),
 			policies: []*testserver.Policy{testserver.SlidingLog(25, time.Second)},
 			request: func(i int) *http.Request {
@@ -128,9 +137,9 @@ func TestSaturatedRuns(t *testing.T) {
 			policies: []*testserver.Policy{testserver.GCRA(2, 1), testserver.SlidingLog(120, time.Minute), testserver.SlidingLog(30_000, time.Minute).Cost(points("Tokens"))},
 			answer:   testserver.Reply(200, usage, "Content-Type", "application/json"),
 			request: func(i int) *http.Request {
-				return newRequest(t, "POST", "https://api.openai.com/v1/responses", order, append(auth, "Tokens", "500")...)
+				return newRequest(t, "POST", "https://api.openai.com/v1/responses", order, append(auth, "Tokens", "600")...)
 			},
-			n: 240, atMost: 4*time.Minute + 5*time.Second, // 120,000 tokens; an estimate would be 245,000
+			n: 200, atMost: 4*time.Minute + 5*time.Second, // 120,000 tokens
 		},
 		{
 			name: "Anthropic", preset: presets.Anthropic(presets.AnthropicLimits{RequestsPerMinute: 50, InputTokensPerMinute: 30_000, OutputTokensPerMinute: 8000}),

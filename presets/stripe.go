@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/outflow-go/outflow"
+	"github.com/outflow-go/outflow/limit"
 )
 
 // Stripe has Stripe's limits, by API key:
@@ -14,6 +15,8 @@ import (
 //   - "stripe": 100 requests a second in live mode;
 //   - "stripe sandbox": 25 a second with a key of a sandbox, or of test mode (sk_test_, rk_test_);
 //   - "stripe endpoint": 25 a second for each operation, such as GET /v1/customers/{id};
+//   - "stripe payouts": 15 a second, and 30 at once, that make a payout;
+//   - "stripe sandbox accounts": 5 a second that make an account for Connect in a sandbox;
 //   - "stripe search": 20 a second for all searches together;
 //   - "stripe file reads" and "stripe file uploads": 20 a second each.
 //
@@ -34,8 +37,10 @@ func Stripe() Preset {
 		Hosts:   hosts,
 		Rules: []outflow.Rule{
 			{Name: "stripe", Match: "api.stripe.com/", When: stripeLive, Key: key, Limits: spaced(100, time.Second)},
-			{Name: "stripe sandbox", Match: "api.stripe.com/", When: stripeSandbox, Key: key, Limits: spaced(25, time.Second)},
+			{Name: "stripe sandbox", Match: "api.stripe.com/", When: ofSandbox, Key: key, Limits: spaced(25, time.Second)},
 			{Name: "stripe endpoint", Match: "api.stripe.com/v1/", When: notMeterEvents, Key: within(stripeOperation), Limits: spaced(25, time.Second)},
+			{Name: "stripe payouts", Match: "POST api.stripe.com/v1/payouts", Key: key, Limits: append(spaced(15, time.Second), limit.Concurrent(30))},
+			{Name: "stripe sandbox accounts", Match: "POST api.stripe.com/v1/accounts", When: ofSandbox, Key: key, Limits: spaced(5, time.Second)},
 			{Name: "stripe search", Match: "GET api.stripe.com/v1/{resource}/search", Key: key, Limits: spaced(20, time.Second)},
 			{Name: "stripe file reads", Match: "GET api.stripe.com/v1/", When: stripeFile, Key: key, Limits: spaced(20, time.Second)},
 			{Name: "stripe file uploads", Match: "POST files.stripe.com/v1/files", Key: key, Limits: spaced(20, time.Second)},
@@ -53,8 +58,6 @@ func Stripe() Preset {
 }
 
 func stripeLive(req *http.Request) bool { return notMeterEvents(req) && !ofSandbox(req) }
-
-func stripeSandbox(req *http.Request) bool { return notMeterEvents(req) && ofSandbox(req) }
 
 // ofSandbox tells by the key, which is a bearer token or the user of Basic authentication.
 func ofSandbox(req *http.Request) bool {
