@@ -45,6 +45,7 @@ var depRules = map[string]depRule{
 		// A program without Redis doesn't link a client for it.
 		never: []string{module + "/shared", "github.com/redis/go-redis"},
 	},
+	"presets": {ours: []string{"", "limit"}, never: []string{module + "/shared"}},
 	// The independent witness: it shares no code with what it tests.
 	"internal/testserver": {fixture: true},
 }

@@ -15,6 +15,7 @@ import (
 //     upstream asked for a pause beyond Queue.MaxPause. It is context.DeadlineExceeded as well where
 //     the context was the bound.
 //   - [ErrClosed]: the Transport is closed.
+//   - [ErrBreakerOpen]: its circuit breaker let nothing through when its turn came.
 //   - context.Canceled, or what else ended its context in the queue.
 type Error = leakyqueue.Error
 

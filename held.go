@@ -24,7 +24,7 @@ type held struct {
 // back.
 func (t *Transport) hold(keys, shadow []leakyqueue.Key) *held {
 	settlement := t.settlementOf(keys)
-	if t.retry.attemptTimeout == 0 && settlement == nil && !needTicket(keys) && !needTicket(shadow) {
+	if t.retry.attemptTimeout == 0 && settlement == nil && !t.breaks && !needTicket(keys) && !needTicket(shadow) {
 		return nil
 	}
 	return &held{settlement: settlement}

@@ -136,14 +136,14 @@ func (r *retrier) judge(req *http.Request, resp *http.Response, err error, heard
 	if err == nil && resp.StatusCode < http.StatusBadRequest && r.check == nil {
 		return verdict{} // the common case
 	}
-	if _, failed := errors.AsType[*prepareError](err); failed {
+	if _, failed := errors.AsType[*prepareError](err); failed || errors.Is(err, ErrBreakerOpen) {
 		return verdict{}
 	}
 	var v verdict
 	if r.check == nil {
 		v.again = repeatable(req, resp, err, heard.signal.Cause)
 	} else {
-		v.again, v.err = r.check(context.WithValue(req.Context(), requestKey{}, req), resp, err)
+		v.again, v.err = r.check(context.WithValue(req.Context(), decisionKey{}, &decision{req, heard.signal.Cause}), resp, err)
 	}
 	if !v.again || tries.n >= r.maxAttempts || req.Context().Err() != nil || hasBody(req) && req.GetBody == nil {
 		v.again = false
@@ -222,12 +222,31 @@ func permanent(req *http.Request, err error) bool {
 	return untrusted || req.URL.Host == "" || req.URL.Scheme != "http" && req.URL.Scheme != "https"
 }
 
-type requestKey struct{}
+type decisionKey struct{}
+
+// decision is what a CheckRetry is asked about, beside the response.
+type decision struct {
+	req   *http.Request
+	cause headers.Cause
+}
 
 // RequestFrom returns the request that a CheckRetry is to decide on, given the context it is called
 // with: without a response it has nothing else to tell whether it may be repeated. Nil in any other
 // context. The request is not to be modified.
 func RequestFrom(ctx context.Context) *http.Request {
-	req, _ := ctx.Value(requestKey{}).(*http.Request)
-	return req
+	if d, _ := ctx.Value(decisionKey{}).(*decision); d != nil {
+		return d.req
+	}
+	return nil
+}
+
+// DefaultCheckRetry is what decides without a [Retry.CheckRetry], for one that differs in some cases and
+// leaves the others to it. It wants the context that the CheckRetry was given, and repeats nothing in
+// any other.
+func DefaultCheckRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
+	d, _ := ctx.Value(decisionKey{}).(*decision)
+	if d == nil || err == nil && resp == nil {
+		return false, nil
+	}
+	return repeatable(d.req, resp, err, d.cause), nil
 }

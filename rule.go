@@ -19,6 +19,11 @@ type Rule struct {
 	// in any letter case and whatever its port.
 	Match string
 
+	// When narrows Match to the requests for which it returns true: a pattern can say neither "every
+	// shop of a domain" nor "all but these paths". It must neither modify the request nor read its body,
+	// and it is called by several goroutines at once. Nil: all that match.
+	When func(*http.Request) bool
+
 	// Key tells the rule's buckets apart. The zero Key: all requests that match share one.
 	Key Key
 
@@ -67,6 +72,10 @@ type Rule struct {
 	// how long: Late, Held and Full of the bucket's Counts. No refusal pauses it.
 	Shadow bool
 
+	// Breaker makes the circuit breaker of one of the rule's buckets, or of one member of its Pool, when
+	// that is first used: see [Breaker]. Shadow must be false then. Nil: none.
+	Breaker func(key string) Breaker
+
 	// Name is the rule's name in errors and statistics. Defaults to Match.
 	Name string
 }
@@ -104,10 +113,12 @@ type compiledRule struct {
 	rule     *leakyqueue.Rule
 	key      Key
 	wildcard int // the index of the key's wildcard in the pattern
+	when     func(*http.Request) bool
 	cost     func(*http.Request) int
 	settle   func(*http.Response) (int, bool)
 	shadow   bool
 	use      func(*http.Request, string) // nil: it has no pool
+	breakers *breakers                   // nil: it has none
 }
 
 func (r Rule) compile(q *leakyqueue.Queue) (compiledRule, error) {
@@ -115,7 +126,10 @@ func (r Rule) compile(q *leakyqueue.Queue) (compiledRule, error) {
 	if err != nil {
 		return compiledRule{}, fmt.Errorf("Match: %w", err)
 	}
-	c := compiledRule{pattern: p, key: r.Key, cost: r.Cost, settle: r.Settle, shadow: r.Shadow}
+	if r.Breaker != nil && r.Shadow {
+		return compiledRule{}, errors.New("Shadow is true, want false with a Breaker, which refuses requests")
+	}
+	c := compiledRule{pattern: p, when: r.When, key: r.Key, cost: r.Cost, settle: r.Settle, shadow: r.Shadow, breakers: newBreakers(r.Breaker)}
 	switch r.Key.kind {
 	case pathValueKey:
 		if c.wildcard = p.wildcard(r.Key.wildcard); c.wildcard < 0 {
@@ -171,7 +185,7 @@ func (t *Transport) appendKeys(keys []leakyqueue.Key, req *http.Request) (_, sha
 	for i := range t.rules {
 		r := &t.rules[i]
 		value, ok := r.pattern.match(req, r.wildcard)
-		if !ok {
+		if !ok || r.when != nil && !r.when(req) {
 			continue
 		}
 		switch r.key.kind {

@@ -27,6 +27,10 @@ type Config struct {
 	// rules come first.
 	Rules []Rule
 
+	// Breaker makes the circuit breaker of a host when that is first used, for requests that match no
+	// rule with a Breaker of its own: see [Breaker]. Nil: none.
+	Breaker func(host string) Breaker
+
 	// Queue bounds the waiting: its length, how long, and how long a pause is waited for.
 	Queue leakyqueue.Config
 
@@ -49,8 +53,10 @@ type Transport struct {
 	hosts     *leakyqueue.Rule // a bucket for each host
 	hostsHold atomic.Bool      // Config.Limits aren't empty: hosts hold what matches a rule, too
 	rules     []compiledRule
-	settles   bool // some rule has Settle
-	pools     bool // some rule has a Pool
+	settles   bool      // some rule has Settle
+	pools     bool      // some rule has a Pool
+	breaks    bool      // some rule has a Breaker, or hosts do
+	breakers  *breakers // of hosts; nil: they have none
 	retry     retrier
 	counts    counters
 }
@@ -61,7 +67,7 @@ func New(cfg Config) (*Transport, error) {
 	if err != nil {
 		return nil, fmt.Errorf("outflow: Config.Queue: %w", err)
 	}
-	t := &Transport{base: cfg.Base, queue: queue}
+	t := &Transport{base: cfg.Base, queue: queue, breaks: cfg.Breaker != nil, breakers: newBreakers(cfg.Breaker)}
 	t.hostsHold.Store(len(cfg.Limits) > 0)
 	if t.base == nil {
 		t.base = http.DefaultTransport
@@ -82,6 +88,7 @@ func New(cfg Config) (*Transport, error) {
 		t.rules = append(t.rules, c)
 		t.settles = t.settles || c.settle != nil
 		t.pools = t.pools || c.use != nil
+		t.breaks = t.breaks || c.breakers != nil
 	}
 	if t.retry, err = cfg.Retry.compile(queue.MaxPause()); err != nil {
 		return nil, fmt.Errorf("outflow: Config.Retry.%w", err)
@@ -118,9 +125,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		t.measure(shadow, demand, ours.held)
 
-		// Send it.
+		// Send it, unless a circuit breaker is open.
 		ours.request = nil
-		ours.response, err = t.attempt(req, out, keys, ours.held, &tries)
+		ours.response, err = t.send(req, out, keys, ours.held, &tries, left)
 		ours.held.got(ours.response)
 
 		// Hear what the upstream says, for those who wait, before anybody gets a slot from this.
