@@ -61,7 +61,7 @@ func (t *Transport) observe(req *http.Request, keys []leakyqueue.Key, held *held
 	var h heard
 	answer := leakyqueue.Answer{Verdict: leakyqueue.Unanswered, Key: -1}
 	if resp != nil {
-		h.signal = headers.ParseHeader(resp.StatusCode, resp.Header, time.Now())
+		h.signal = listen(resp, time.Now())
 		answer.Verdict = verdictOf(resp.StatusCode, h.signal.Cause)
 	}
 	switch h.signal.Cause {
@@ -73,6 +73,10 @@ func (t *Transport) observe(req *http.Request, keys []leakyqueue.Key, held *held
 		t.counts.overloaded.Add(1)
 		answer.Pause = t.retry.asked(h.signal)
 	}
+	if h.signal.Scope == headers.ScopeGlobal {
+		answer.Key = 0 // the widest
+	}
+	answer.Concurrency = h.signal.Concurrency
 	if len(h.signal.Quotas) > 0 && answer.Verdict == leakyqueue.Accepted { // of a refusal Pause has it
 		answer.Quotas, answer.Credential = quotasOf(h.signal), credentialOf(req)
 	}
@@ -104,7 +108,7 @@ func verdictOf(status int, cause headers.Cause) leakyqueue.Verdict {
 func quotasOf(s headers.Signal) []leakyqueue.Quota {
 	quotas := make([]leakyqueue.Quota, len(s.Quotas))
 	for i, q := range s.Quotas {
-		quotas[i] = leakyqueue.Quota{Name: q.Name, Unit: q.Unit, Limit: q.Limit, Remaining: q.Remaining, Reset: q.Reset, Window: q.Window}
+		quotas[i] = leakyqueue.Quota{Name: q.Name, Partition: q.Partition, Unit: q.Unit, Limit: q.Limit, Remaining: q.Remaining, Reset: q.Reset, Window: q.Window}
 	}
 	return quotas
 }

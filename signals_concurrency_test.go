@@ -61,16 +61,10 @@ func cliff(t *testing.T, cfg outflow.Config, c conditions) outcome {
 	})
 }
 
-// adaptiveConcurrency is what the client of the cliff declares. Until limit.AdaptiveConcurrency exists it
-// is nil, and the test is skipped.
-//
-// TODO(lead): []limit.Limit{limit.AdaptiveConcurrency(1, 64)}
-var adaptiveConcurrency []limit.Limit
+// adaptiveConcurrency is what the client of the cliff declares.
+var adaptiveConcurrency = []limit.Limit{limit.AdaptiveConcurrency(1, 64)}
 
 func TestSignalsLatencyCliff(t *testing.T) {
-	if adaptiveConcurrency == nil {
-		t.Skip("there is no limit.AdaptiveConcurrency yet")
-	}
 	for _, c := range everyday() {
 		t.Run(c.String(), func(t *testing.T) {
 			o := cliff(t, outflow.Config{Limits: adaptiveConcurrency}, c)

@@ -4,8 +4,8 @@ import "time"
 
 const (
 	outageAfter = 3
-	firstProbe  = 100 * time.Millisecond
-	lastProbe   = 20 * time.Second
+	probeFirst  = 100 * time.Millisecond
+	probeLast   = 20 * time.Second
 )
 
 // outage is whether the upstream is down for everybody.
@@ -19,7 +19,7 @@ type outage struct {
 }
 
 func (o *outage) gap(now time.Duration) time.Duration {
-	return min(max((now-o.since)/8, firstProbe), lastProbe)
+	return min(max((now-o.since)/8, probeFirst), probeLast)
 }
 
 func (o *outage) depart(now time.Duration) {

@@ -26,20 +26,20 @@ type simUpstream interface {
 	ended(now time.Duration)
 }
 
-type event struct {
+type simEvent struct {
 	at time.Duration
 	n  int
 	do func()
 }
-type events []event
+type simEvents []simEvent
 
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
+func (e simEvents) Len() int { return len(e) }
+func (e simEvents) Less(i, j int) bool {
 	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].n < e[j].n
 }
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
-func (e *events) Pop() any     { x := (*e)[len(*e)-1]; *e = (*e)[:len(*e)-1]; return x }
+func (e simEvents) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *simEvents) Push(x any)   { *e = append(*e, x.(simEvent)) }
+func (e *simEvents) Pop() any     { x := (*e)[len(*e)-1]; *e = (*e)[:len(*e)-1]; return x }
 
 type call struct{ tries int }
 
@@ -50,7 +50,7 @@ type sim struct {
 	oneWay   func() time.Duration
 	late     func() time.Duration // timers
 	now      time.Duration
-	events   events
+	events   simEvents
 	n        int
 	queue    []*call // retries in front
 	paused   time.Duration
@@ -72,7 +72,7 @@ type sim struct {
 
 func (s *sim) at(d time.Duration, do func()) {
 	s.n++
-	heap.Push(&s.events, event{s.now + d, s.n, do})
+	heap.Push(&s.events, simEvent{s.now + d, s.n, do})
 }
 
 func (s *sim) newcomer() {
@@ -223,7 +223,7 @@ func (s *sim) run() time.Duration {
 		s.dispatch(0)
 	}
 	for len(s.events) > 0 {
-		e := heap.Pop(&s.events).(event)
+		e := heap.Pop(&s.events).(simEvent)
 		s.now = e.at
 		e.do()
 	}
