@@ -84,9 +84,12 @@ type scenario struct {
 	during    time.Duration
 	perSecond int
 
-	minimal  time.Duration                                       // how long the calls take at the least
-	recovers time.Duration                                       // when the upstream has recovered, since the start; 0: it was never unwell
-	request  func(ctx context.Context, url string) *http.Request // nil: GET /
+	minimal  time.Duration // how long the calls take at the least; 0: that isn't the question
+	recovers time.Duration // when the upstream has recovered, since the start; 0: it was never unwell
+	quota    int           // how much cost the upstream admits during that time; 0: that isn't the question
+
+	// request makes the next request of a worker, counted from 0; nil: GET /. It is called by several at once.
+	request func(ctx context.Context, url string, worker int) *http.Request
 }
 
 // inBubble runs what make returns, in a bubble, under the conditions.
@@ -113,17 +116,21 @@ func (s scenario) run(t *testing.T, cfg outflow.Config, c conditions) outcome {
 
 	w := &watch{}
 	start := time.Now()
-	call := func() {
+	call := func(worker int) {
 		began := time.Now()
 		req := newRequest(ctx, t, http.MethodGet, srv.URL+"/", nil)
 		if s.request != nil {
-			req = s.request(ctx, srv.URL)
+			req = s.request(ctx, srv.URL, worker)
 		}
 		status, _, err := do(tr, req)
 		if ctx.Err() != nil {
 			return // the time is up
 		}
 		w.saw(span{began, time.Now(), status}, err)
+		if s.during > 0 && (err != nil || status != http.StatusOK) {
+			// Whoever fails without taking any time would do so for ever at one instant.
+			time.Sleep(tickLength)
+		}
 	}
 	switch {
 	case s.perSecond > 0:
@@ -143,23 +150,23 @@ func (s scenario) run(t *testing.T, cfg outflow.Config, c conditions) outcome {
 	return s.outcome(c, start, w, network.attempts(), s.upstream.Arrivals())
 }
 
-func (s scenario) openLoop(call func()) {
+func (s scenario) openLoop(call func(worker int)) {
 	var wg sync.WaitGroup
 	for i := range s.calls {
 		if i > 0 {
 			time.Sleep(time.Second / time.Duration(s.perSecond))
 		}
-		wg.Go(call)
+		wg.Go(func() { call(i) })
 	}
 	wg.Wait()
 }
 
-func (s scenario) closedLoop(workers int, more func() bool, call func()) {
+func (s scenario) closedLoop(workers int, more func() bool, call func(worker int)) {
 	var wg sync.WaitGroup
-	for range workers {
+	for worker := range workers {
 		wg.Go(func() {
 			for more() {
-				call()
+				call(worker)
 			}
 		})
 	}

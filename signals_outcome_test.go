@@ -33,6 +33,7 @@ type outcome struct {
 	P95, P99   time.Duration // of a call, its waiting included
 	AtUpstream time.Duration // p95 of what an admitted request takes there
 	Cost       int           // what the admitted ones cost
+	Quota      int           // how much of that the upstream admits; 0: that wasn't the question
 	FirstError string
 	Series     []tick
 }
@@ -50,6 +51,9 @@ type tick struct {
 const tickLength = 100 * time.Millisecond
 
 func (s scenario) outcome(c conditions, start time.Time, w *watch, attempts []span, arrivals testserver.Arrivals) outcome {
+	if s.during > 0 { // what has left in time may arrive just after
+		arrivals = arrivals.Where(func(a testserver.Arrival) bool { return a.At.Sub(start) <= s.during })
+	}
 	admitted := arrivals.OK()
 	o := outcome{
 		Scenario:   s.name,
@@ -61,6 +65,7 @@ func (s scenario) outcome(c conditions, start time.Time, w *watch, attempts []sp
 		ByStatus:   arrivals.ByStatus(),
 		Elapsed:    lastEnd(w.calls).Sub(start),
 		Minimal:    s.minimal,
+		Quota:      s.quota,
 		Series:     series(start, w.calls, attempts),
 	}
 	for _, call := range w.calls {
@@ -95,6 +100,14 @@ func (s scenario) outcome(c conditions, start time.Time, w *watch, attempts []sp
 // ratio is the time as a multiple of the least.
 func (o outcome) ratio() float64 { return o.Elapsed.Seconds() / o.Minimal.Seconds() }
 
+// used is the share of the quota that was used.
+func (o outcome) used() float64 { return float64(o.Cost) / float64(o.Quota) }
+
+// refusedAgain is how many attempts were refused after the first that was, as a share of all.
+func (o outcome) refusedAgain() float64 {
+	return float64(max(0, o.refused()-1)) / float64(max(1, o.Attempts))
+}
+
 // refused is how many attempts were refused because of a limit.
 func (o outcome) refused() int {
 	return o.ByStatus[http.StatusTooManyRequests] + o.ByStatus[http.StatusForbidden]
@@ -111,6 +124,9 @@ func (o outcome) String() string {
 	fmt.Fprintf(&b, ", calls %d, failed %d, attempts %d, limited %d, 503s %d, after recovery %d, call p95 %v p99 %v, at upstream p95 %v",
 		o.Calls, o.Failed, o.Attempts, o.refused(), o.ByStatus[503], o.After,
 		o.P95.Round(time.Millisecond), o.P99.Round(time.Millisecond), o.AtUpstream.Round(time.Millisecond))
+	if o.Quota > 0 {
+		fmt.Fprintf(&b, ", used %.1f %% of %d", 100*o.used(), o.Quota)
+	}
 	if o.FirstError != "" {
 		fmt.Fprintf(&b, ", first error: %s", o.FirstError)
 	}

@@ -21,9 +21,15 @@
 // # Policies
 //
 // The policies of an upstream are asked in the order in which New lists them. The first that
-// refuses, answers. A request that is refused is charged to none of them; a request that all admit
-// is charged to all of them, and then the upstream's answer (see [Upstream.Answering]) is served.
-// Requests are judged one at a time, in the order of their arrival.
+// refuses, answers. A request that is refused is charged to none of them, but for those with
+// [Policy.ChargingAll]; a request that all admit is charged to all of them, and then the upstream's
+// answer (see [Upstream.Answering]) is served. Requests are judged one at a time, in the order of
+// their arrival.
+//
+// # Vendors
+//
+// [GitHub], [Shopify], [OpenAI] and [Discord] enforce what those document, and answer in their form. Each
+// states its sources, and what it had to assume where they are silent.
 //
 // # Costs
 //

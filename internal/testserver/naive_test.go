@@ -62,6 +62,19 @@ func admitsCounter(admitted []admission, now time.Time, cost, n int, length time
 	return estimate.Cmp(big.NewRat(int64(n), 1)) <= 0
 }
 
+// usedFromFirst is what counts at a moment in windows that each begin with the first after the one before.
+func usedFromFirst(admitted []admission, now time.Time, length time.Duration) int {
+	var end time.Time
+	used := 0
+	for _, a := range append(admitted[:len(admitted):len(admitted)], admission{now, 0}) {
+		if !a.at.Before(end) {
+			end, used = a.at.Add(length), 0
+		}
+		used += a.cost
+	}
+	return used
+}
+
 // A limit of n per length is judged by the definition of some policy: at now, after a history, with the
 // upstream's start.
 type definition func(admitted []admission, start, now time.Time, cost, n int, length time.Duration) bool
@@ -93,6 +106,12 @@ func TestPoliciesFollowTheirDefinition(t *testing.T) {
 			func(admitted []admission, _, now time.Time, cost, n int, length time.Duration) bool {
 				begin := time.Unix(0, now.UnixNano()/int64(length)*int64(length))
 				return sum(admitted, begin, begin.Add(length))+cost <= n
+			},
+		},
+		"Window from the first": {
+			func(n int, length time.Duration) *testserver.Policy { return testserver.Window(n, length).FromFirst() },
+			func(admitted []admission, _, now time.Time, cost, n int, length time.Duration) bool {
+				return usedFromFirst(admitted, now, length)+cost <= n
 			},
 		},
 		"Window with boundaries": {

@@ -43,6 +43,17 @@ func (p *Policy) FromStart() *Policy {
 	return p
 }
 
+// FromFirst has a window begin with the first request that is admitted after the one before has ended, as it
+// does where a counter is stored with an expiry. It panics if the policy isn't a [Window].
+func (p *Policy) FromFirst() *Policy {
+	w := p.mustHaveWindows()
+	if w.equal {
+		panic("testserver: a sliding counter's windows follow one another")
+	}
+	w.left = func(time.Time, time.Duration) time.Duration { return w.length }
+	return p
+}
+
 // Aligned has windows of length d begin at each multiple of d of Unix time, and offset later. It panics
 // if the policy has no windows. Default for [SlidingCounter], with an offset of 0.
 func (p *Policy) Aligned(offset time.Duration) *Policy {

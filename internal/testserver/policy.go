@@ -18,11 +18,12 @@ type Policy struct {
 	counts     bool                    // its meters are counters
 	windows    *windows                // nil: it has none
 	mux        *http.ServeMux          // nil: all requests
+	chargesAll bool                    // refused requests are charged
 	keyOf      func(*http.Request) string
 	status     int
 	retryAfter func(wait time.Duration) string
 	dialect    Dialect
-	refuseWith http.Handler
+	refuseWith func(Refusal) http.Handler
 	claimed    bool
 
 	meters map[string]meter // by key; guarded by the upstream's lock
@@ -52,11 +53,25 @@ func newPolicy(status int, newMeter func(start time.Time) meter) *Policy {
 	return &Policy{newMeter: newMeter, status: status, meters: make(map[string]meter)}
 }
 
-// On confines the policy to requests that match an http.ServeMux pattern: "POST /v1/files",
-// "api.example.com/", "/2010-04-01/Accounts/{sid}/". It panics if the pattern is malformed.
-func (p *Policy) On(pattern string) *Policy {
+// On confines the policy to requests that match one of these http.ServeMux patterns: "POST /v1/files",
+// "api.example.com/", "/2010-04-01/Accounts/{sid}/". It panics if a pattern is malformed, or conflicts with
+// another.
+func (p *Policy) On(patterns ...string) *Policy {
 	p.mux = http.NewServeMux()
-	p.mux.Handle(pattern, http.NotFoundHandler())
+	for _, pattern := range patterns {
+		p.mux.Handle(pattern, http.NotFoundHandler())
+	}
+	return p
+}
+
+// ChargingAll charges each request as 1 also when it, or another policy, refuses it, so that one who doesn't
+// stop asking is never served. The hint of a refusal has that in it. It panics unless the policy counts:
+// GCRA, Window, SlidingLog and SlidingCounter do. Default: a refusal costs nothing.
+func (p *Policy) ChargingAll() *Policy {
+	if !p.counts {
+		panic("testserver: only GCRA, Window, SlidingLog and SlidingCounter charge")
+	}
+	p.chargesAll = true
 	return p
 }
 
@@ -93,8 +108,21 @@ func (p *Policy) Advertise(d Dialect) *Policy {
 // RefuseWith sets what a refusal is answered with, in place of the status and a line of text. The
 // headers of RetryAfter and Advertise are already set when h is called.
 func (p *Policy) RefuseWith(h http.Handler) *Policy {
-	p.refuseWith = h
+	return p.RefuseWithFunc(func(Refusal) http.Handler { return h })
+}
+
+// RefuseWithFunc is RefuseWith for a refusal that says what it knows. f is called while the upstream judges,
+// so it doesn't wait for anything.
+func (p *Policy) RefuseWithFunc(f func(Refusal) http.Handler) *Policy {
+	p.refuseWith = f
 	return p
+}
+
+// A Refusal is what a policy knows when it refuses.
+type Refusal struct {
+	Quota Quota         // what is left
+	Cost  int           // of the request
+	Wait  time.Duration // until there may be room; 0: unknown
 }
 
 // PathSegment keys by the i-th segment of the path: of "/v1/files", 0 is "v1" and 1 is "files".
@@ -182,12 +210,13 @@ func (p *Policy) announce(h http.Header, q Quota) {
 	}
 }
 
-func (p *Policy) refusal(v ruling) http.Handler {
+func (c charge) refusal(v ruling, now time.Duration) http.Handler {
+	p := c.policy
 	switch {
 	case v.answer != nil:
 		return v.answer
 	case p.refuseWith != nil:
-		return p.refuseWith
+		return p.refuseWith(Refusal{Quota: c.meter.quota(now), Cost: c.cost, Wait: v.wait})
 	default:
 		return Reply(p.status, fmt.Sprintf("%d %s\n", p.status, http.StatusText(p.status)))
 	}

@@ -14,6 +14,7 @@ import (
 type Upstream struct {
 	policies []*Policy
 	answer   http.Handler
+	look     func(*http.Request) *http.Request // before it is judged; nil: nothing to look for
 
 	mu     sync.Mutex // guards the fields below, and the meters of all policies
 	start  time.Time
@@ -57,6 +58,9 @@ func (u *Upstream) Arrivals() Arrivals {
 
 // ServeHTTP judges and records the request, and answers it.
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if u.look != nil {
+		r = u.look(r)
+	}
 	v := u.arrive(w.Header(), r)
 	// Not after ServeHTTP but deferred: a handler may cut the connection by panicking.
 	defer u.leave(v)
@@ -106,8 +110,12 @@ func (u *Upstream) arrive(h http.Header, r *http.Request) *visit {
 	v := &visit{upstream: u, record: u.record, at: now}
 
 	if refusedBy, ruling := judge(charges, now, r); refusedBy != nil {
-		refusedBy.hint(h, ruling.wait)
-		v.answer = refusedBy.refusal(ruling)
+		chargeRefused(charges, now)
+		if refusedBy.policy.chargesAll {
+			ruling = refusedBy.meter.judge(now, r, refusedBy.cost) // the wait is longer now
+		}
+		refusedBy.policy.hint(h, ruling.wait)
+		v.answer = refusedBy.refusal(ruling, now)
 	} else {
 		for _, c := range charges {
 			c.meter.charge(now, c.cost)
@@ -135,14 +143,24 @@ func (u *Upstream) chargesLocked(r *http.Request) []charge {
 	return charges
 }
 
-// judge returns the first policy that refuses, or nil.
-func judge(charges []charge, now time.Duration, r *http.Request) (*Policy, ruling) {
-	for _, c := range charges {
+// judge returns the charge of the first policy that refuses, or nil.
+func judge(charges []charge, now time.Duration, r *http.Request) (*charge, ruling) {
+	for i := range charges {
+		c := &charges[i]
 		if v := c.meter.judge(now, r, c.cost); v.refused {
-			return c.policy, v
+			return c, v
 		}
 	}
 	return nil, ruling{}
+}
+
+// chargeRefused charges a refused request to the policies that want that.
+func chargeRefused(charges []charge, now time.Duration) {
+	for _, c := range charges {
+		if c.policy.chargesAll {
+			c.meter.charge(now, 1)
+		}
+	}
 }
 
 func firstKey(charges []charge) string {

@@ -6,8 +6,8 @@ import (
 )
 
 // Window admits n requests in each fixed window of length d; n is 1 or more, d above 0. Where windows
-// begin is for [Policy.FromStart], which is the default, [Policy.Aligned] and [Policy.Boundaries]. A
-// refusal knows when the next window begins.
+// begin is for [Policy.FromStart], which is the default, [Policy.FromFirst], [Policy.Aligned] and
+// [Policy.Boundaries]. A refusal knows when the window ends.
 func Window(n int, d time.Duration) *Policy {
 	mustBeWindow("Window", n, d)
 	windows := newWindows(d)
@@ -27,7 +27,7 @@ type window struct {
 	windows *windows
 	start   time.Time
 
-	since time.Duration // a moment in the window that used counts in
+	since time.Duration // the first charge in the window that used counts in
 	end   time.Duration // of that window
 	used  int
 }
@@ -43,8 +43,10 @@ func (w *window) judge(now time.Duration, _ *http.Request, cost int) ruling {
 }
 
 func (w *window) charge(now time.Duration, cost int) {
-	w.used = w.usedAt(now) + cost
-	w.since, w.end = now, w.endAt(now)
+	if now >= w.end {
+		w.since, w.end, w.used = now, w.endAt(now), 0
+	}
+	w.used += cost
 }
 
 func (w *window) correct(_, at time.Duration, from, to int) {
