@@ -137,7 +137,7 @@ func (q *Queue) hearLocked(b *bucket, f limit.Flight, a *Answer, now time.Durati
 	pause := a.Pause
 	if l != nil {
 		for i := range l.quotas {
-			l.quotas[i].Hear(a.Verdict == Limited)
+			l.quotas[i].Hear(a.Verdict == Limited, f.Cost())
 		}
 	}
 	switch a.Verdict {

@@ -98,7 +98,8 @@ func (q *Queue) countOneLocked(b *bucket, c *Quota, a *Answer, left, now time.Du
 		return
 	}
 	known.credential = a.Credential
-	known.Tell(limit.Count{Limit: c.Limit, Remaining: c.Remaining, Reset: c.Reset, Window: c.Window}, left, now)
+	_, inFlight := l.learner.InFlight()
+	known.Tell(limit.Count{Limit: c.Limit, Remaining: c.Remaining, Reset: c.Reset, Window: c.Window}, left, now, inFlight)
 	q.alignLocked(b, c, known.Renewed(), now)
 }
 

@@ -319,3 +319,6 @@ func (f Flight) Left() time.Duration { return f.at }
 
 // InFlight returns how many were in flight when it left, itself included.
 func (f Flight) InFlight() int { return int(f.with) }
+
+// Cost returns what it cost.
+func (f Flight) Cost() int64 { return int64(f.cost) }
