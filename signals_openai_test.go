@@ -76,7 +76,7 @@ func totalTokens(resp *http.Response) (int, bool) {
 // openAIRules are what a client knows of OpenAI: what its requests cost, and, if declared, the limits.
 func openAIRules(declared, settled bool) outflow.Config {
 	requests := outflow.Rule{Match: "/", Name: "requests"}
-	tokens := outflow.Rule{Match: "/", Name: "tokens", Cost: maxTokens}
+	tokens := outflow.Rule{Match: "/", Name: "tokens", Unit: "tokens", Cost: maxTokens}
 	if settled {
 		tokens.Settle = totalTokens
 	}

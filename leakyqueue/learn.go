@@ -116,7 +116,7 @@ func (l *learnt) mark(now time.Duration) time.Duration {
 func (l *learnt) departs(tracked bool, due, now time.Duration, cost int64) limit.Flight {
 	l.used = now
 	for i := range l.quotas {
-		l.quotas[i].Depart(now, cost)
+		l.quotas[i].Depart(now)
 	}
 	if !tracked {
 		l.learner.Pass(now, cost)

@@ -43,9 +43,9 @@ func (l *learnt) within(b *bucket, since time.Duration, ahead, cost int64) time.
 	for i := range l.quotas {
 		q := &l.quotas[i]
 		if q.foreign {
-			since = q.Earliest(since, 1, 0, 0, limit.SpreadNone)
+			since = q.Earliest(since, 1, 0, l.learner.Sent(), 0, limit.SpreadNone)
 		} else {
-			since = q.Earliest(since, cost, inFlight+ahead, int64(b.place().waiting), spread)
+			since = q.Earliest(since, cost, inFlight+ahead, l.learner.Sent()+ahead, int64(b.place().waiting), spread)
 		}
 	}
 	return since
@@ -62,18 +62,22 @@ func (q *Queue) countsLocked(t *Ticket, about int, a *Answer, now time.Duration)
 				break
 			}
 		}
-		q.countOneLocked(t.buckets[at], &a.Quotas[i], a, t.since, now)
+		var f limit.Flight
+		if at < len(t.flights) {
+			f = t.flights[at]
+		}
+		q.countOneLocked(t.buckets[at], &a.Quotas[i], a, f, now)
 	}
 }
 
 // countLocked takes up the quotas of an answer to a request that had no ticket.
 func (q *Queue) countLocked(b *bucket, f limit.Flight, a *Answer, now time.Duration) {
 	for i := range a.Quotas {
-		q.countOneLocked(b, &a.Quotas[i], a, f.Left(), now)
+		q.countOneLocked(b, &a.Quotas[i], a, f, now)
 	}
 }
 
-func (q *Queue) countOneLocked(b *bucket, c *Quota, a *Answer, left, now time.Duration) {
+func (q *Queue) countOneLocked(b *bucket, c *Quota, a *Answer, f limit.Flight, now time.Duration) {
 	l := b.learn
 	if l == nil || b.key.Rule.learning == nil {
 		return
@@ -98,8 +102,7 @@ func (q *Queue) countOneLocked(b *bucket, c *Quota, a *Answer, left, now time.Du
 		return
 	}
 	known.credential = a.Credential
-	_, inFlight := l.learner.InFlight()
-	known.Tell(limit.Count{Limit: c.Limit, Remaining: c.Remaining, Reset: c.Reset, Window: c.Window}, left, now, inFlight)
+	known.Tell(limit.Count{Limit: c.Limit, Remaining: c.Remaining, Reset: c.Reset, Window: c.Window}, f.Left(), now, f.UpTo(), l.learner.Sent())
 	q.alignLocked(b, c, known.Renewed(), now)
 }
 

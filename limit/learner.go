@@ -50,7 +50,8 @@ type Learner struct {
 	told      uint64        // the last departure before the latest refusal was known: those up to it are no news
 	toldAt    time.Duration // when that refusal became known
 	inFlight  int
-	units     int64         // in flight
+	units     int64 // in flight
+	sent      int64 // units, ever
 	roundTrip time.Duration // smoothed; 0: unknown
 	accepted  history
 	passed    passed
@@ -80,6 +81,7 @@ type Flight struct {
 	at       time.Duration
 	with     int32 // in flight when it left, itself included
 	cost     int32
+	upTo     int64 // units that had left, itself included
 }
 
 // NewLearner returns a Learner that knows nothing yet.
@@ -101,6 +103,9 @@ func (l *Learner) Slots(now time.Duration) (n int, grows time.Duration) { return
 
 // InFlight returns how many departures weren't answered yet, and what they cost together.
 func (l *Learner) InFlight() (n int, units int64) { return l.inFlight, l.units }
+
+// Sent returns what all departures have cost together.
+func (l *Learner) Sent() int64 { return l.sent }
 
 // Rate returns the pace, per second; 0: there is none.
 func (l *Learner) Rate() float64 { return l.pace.rate }
@@ -129,10 +134,11 @@ func (l *Learner) Depart(due, now time.Duration, cost int64) Flight {
 	l.sequence++
 	l.inFlight++
 	l.units += cost
+	l.sent += cost
 	l.pace.depart(due, now, cost, l.roundTrip, l.bounds)
 	l.outage.depart(now)
 	l.opening.departed(l.inFlight, now)
-	return Flight{sequence: l.sequence, at: now, with: int32(min(l.inFlight, math.MaxInt32)), cost: int32(min(cost, math.MaxInt32))}
+	return Flight{sequence: l.sequence, at: now, with: int32(min(l.inFlight, math.MaxInt32)), cost: int32(min(cost, math.MaxInt32)), upTo: l.sent}
 }
 
 // Pass notes a departure of which only a refusal will be told, with [Untracked]. It is for a Learner that is
@@ -322,3 +328,6 @@ func (f Flight) InFlight() int { return int(f.with) }
 
 // Cost returns what it cost.
 func (f Flight) Cost() int64 { return int64(f.cost) }
+
+// UpTo returns what all departures up to this one, itself included, have cost together.
+func (f Flight) UpTo() int64 { return f.upTo }

@@ -21,31 +21,43 @@ const (
 // Within a window a server's count only goes up, so the lowest that was told is the latest, and all that was
 // answered is counted in it: what isn't is in flight. So an answer that comes late does no harm.
 //
-// A reset that moves, or none, is of a limit that fills up all the time. What comes back then is reckoned from
-// the answers: by how much more is left than would be if nothing came back.
+// A reset that moves, or none, is of a limit that fills up all the time. There the lowest count of the last two round
+// trips is taken, less what is in flight; or, since that counts twice what was in flight when it was told, the lowest sum of what
+// was left and what had left by then, less what has left now: that is the same if no requests overtook one another,
+// and too little if some did. What comes back is reckoned from the answers: by how much that sum grows.
 type Quota struct {
 	known  bool
 	left   int64
+	upTo   int64         // units that had left when that was so
 	limit  int64         // -1: unknown
 	reset  time.Duration // Never: unknown
+	rounds [2]round      // of a reset that moves, or none: this one, and the one before
 	told   time.Duration // when the request left whose answer told it
 	heard  time.Duration // when that came
 	last   time.Duration // a departure
 	moving bool          // the reset
 	late   time.Duration // how much later than said windows are renewed
 
-	trusted bool          // a window has been renewed when it was said to be
-	asked   bool          // one has left since the reset, to see
+	trusted bool // a window has been renewed when it was said to be
+	asked   bool // one has left since the reset, to see
 	askedAt time.Duration
 
-	// What was left at a moment, and has left since: what comes back shows in the difference.
+	// What was left at a moment, and had left by then: the sum grows by what comes back.
 	base struct {
 		known bool
-		left  int64
-		spent int64
+		sum   int64
 		at    time.Duration
 	}
 	refill float64 // units per nanosecond; 0: unknown
+}
+
+// round is what was told in one round trip: by answers to requests that left before one that left after the first of them
+// was there.
+type round struct {
+	known bool
+	left  int64 // the lowest
+	sum   int64 // the lowest of what was left and had left by then
+	until int64 // the last unit that had left when it began
 }
 
 // A Count is what one answer tells of a quota.
@@ -65,9 +77,9 @@ const (
 	longestBase = time.Minute
 )
 
-// Tell takes up what an answer told that came at now to a request that had left at left, while so much else was in
-// flight.
-func (q *Quota) Tell(c Count, left, now time.Duration, inFlight int64) {
+// Tell takes up what an answer told that came at now to a request that had left at left, as the last of upTo units of
+// those that were sent by now.
+func (q *Quota) Tell(c Count, left, now time.Duration, upTo, sent int64) {
 	if c.Remaining < 0 || c.Reset == 0 { // renewed already: it says nothing of the next
 		return
 	}
@@ -80,46 +92,67 @@ func (q *Quota) Tell(c Count, left, now time.Duration, inFlight int64) {
 	switch {
 	case !q.known:
 	case q.moving || reset == Never:
-		if left <= q.heard { // as old as what is known, or older
-			q.left = min(q.left, c.Remaining)
+		q.turn(c, upTo, sent)
+		if upTo < q.upTo { // older than what is known
 			return
 		}
-		q.learnRefill(c, now, inFlight)
+		q.learnRefill(c, left, upTo)
 	case q.reset == Never:
 	case reset <= q.reset+sameWindow && reset >= q.reset-sameWindow && (now < q.reset || left < q.reset):
 		q.left, q.reset = min(q.left, c.Remaining), min(q.reset, reset)
-		q.limit = max(q.limit, c.Limit)
+		q.limit, q.upTo = max(q.limit, c.Limit), max(q.upTo, upTo)
 		q.told, q.heard = max(q.told, left), now
 		return
 	case left < q.told && now < q.reset || reset < q.reset && left <= q.told:
 		return // older, or of an earlier window
 	case now < q.reset-sameWindow && reset > q.reset:
 		q.moving = true
+		q.turn(c, upTo, sent)
+	}
+	if !q.known && reset == Never {
+		q.turn(c, upTo, sent)
 	}
 	if !q.base.known {
-		q.rebase(c, now)
+		q.rebase(c, left, upTo)
 	}
 	q.known, q.asked = true, false
-	q.left, q.limit, q.reset, q.told, q.heard = c.Remaining, c.Limit, reset, left, now
+	q.upTo, q.left, q.limit, q.reset, q.told, q.heard = upTo, c.Remaining, c.Limit, reset, left, now
 }
 
-func (q *Quota) rebase(c Count, now time.Duration) {
-	q.base.known, q.base.left, q.base.spent, q.base.at = true, c.Remaining, 0, now
+func (q *Quota) rebase(c Count, left time.Duration, upTo int64) {
+	q.base.known, q.base.sum, q.base.at = true, c.Remaining+upTo, left
 }
 
-// learnRefill reckons how fast a quota fills up. It may have been full for a while where nothing is used; and where
-// others are in flight it isn't known whether they are counted.
-func (q *Quota) learnRefill(c Count, now time.Duration, inFlight int64) {
-	if inFlight > 0 {
+// turn takes up what was told in this round.
+func (q *Quota) turn(c Count, upTo, sent int64) {
+	r := &q.rounds[0]
+	if !r.known || upTo > r.until {
+		q.rounds[1] = *r
+		*r = round{known: true, left: c.Remaining, sum: c.Remaining + upTo, until: sent}
 		return
 	}
-	d := now - q.base.at
+	r.left, r.sum = min(r.left, c.Remaining), min(r.sum, c.Remaining+upTo)
+}
+
+// leftMoving is what is left of a limit that fills up.
+func (q *Quota) leftMoving(inFlight, sent int64) int64 {
+	left, sum := q.rounds[0].left, q.rounds[0].sum
+	if q.rounds[1].known {
+		left, sum = min(left, q.rounds[1].left), min(sum, q.rounds[1].sum)
+		return max(left-inFlight, sum-sent)
+	}
+	return left - inFlight
+}
+
+// learnRefill reckons how fast a quota fills up. Where it is full nothing comes back.
+func (q *Quota) learnRefill(c Count, left time.Duration, upTo int64) {
+	d := left - q.base.at
 	if !q.base.known || c.Limit > 0 && c.Remaining >= c.Limit-1 || d > longestBase {
-		q.rebase(c, now)
+		q.rebase(c, left, upTo)
 		return
 	}
 	// What is left is told in whole units, so one of them may be none.
-	if back := c.Remaining - q.base.left + q.base.spent - 1; back > 0 && d > 0 {
+	if back := c.Remaining + upTo - q.base.sum - 1; back > 0 && d > 0 {
 		q.refill = float64(back) / float64(d)
 	}
 }
@@ -136,9 +169,8 @@ func (q *Quota) fills() float64 {
 }
 
 // Depart notes a departure.
-func (q *Quota) Depart(now time.Duration, cost int64) {
+func (q *Quota) Depart(now time.Duration) {
 	q.last = now
-	q.base.spent += cost
 	if q.expired(now) {
 		q.asked, q.askedAt = true, now
 	}
@@ -147,7 +179,9 @@ func (q *Quota) Depart(now time.Duration, cost int64) {
 // Hear takes up whether an answer was a refusal: then what was to be renewed wasn't, and nothing was spent.
 func (q *Quota) Hear(refused bool, cost int64) {
 	if refused {
-		q.base.spent -= cost
+		q.base.sum += cost
+		q.rounds[0].sum += cost
+		q.rounds[1].sum += cost
 	}
 	if !q.asked {
 		return
@@ -160,9 +194,6 @@ func (q *Quota) Hear(refused bool, cost int64) {
 	}
 }
 
-// Correct takes up that a departure has cost more than was thought, or less.
-func (q *Quota) Correct(by int64) { q.base.spent += by }
-
 // Renewed returns when the quota is renewed, as far as is known; [Never] if it isn't.
 func (q *Quota) Renewed() time.Duration {
 	if !q.known || q.moving || q.reset == Never {
@@ -174,13 +205,15 @@ func (q *Quota) Renewed() time.Duration {
 func (q *Quota) expired(at time.Duration) bool { return q.known && q.Renewed() <= at }
 
 // Earliest returns the first moment, not before since, at which a request of the given cost may leave, when so much
-// is in flight, and so many wait.
-func (q *Quota) Earliest(since time.Duration, cost, inFlight, waiting int64, spread Spread) time.Duration {
+// is in flight, so much has left, and so many wait.
+func (q *Quota) Earliest(since time.Duration, cost, inFlight, sent, waiting int64, spread Spread) time.Duration {
 	if !q.known || q.expired(since) {
 		return since
 	}
-	left := q.left - inFlight
-	fills := q.fills()
+	left, fills := q.left-inFlight, q.fills()
+	if q.moving || q.reset == Never {
+		left = q.leftMoving(inFlight, sent)
+	}
 	if left < cost {
 		switch {
 		case fills > 0:
