@@ -77,6 +77,9 @@ func (t *Transport) observe(req *http.Request, keys []leakyqueue.Key, held *held
 		answer.Key = 0 // the widest
 	}
 	answer.Concurrency = h.signal.Concurrency
+	if answer.Verdict != leakyqueue.Unanswered && len(keys) > 0 {
+		answer.Bucket = t.identify(req, keys[len(keys)-1], h.signal)
+	}
 	if len(h.signal.Quotas) > 0 && answer.Verdict == leakyqueue.Accepted { // of a refusal Pause has it
 		answer.Quotas, answer.Credential = quotasOf(h.signal), credentialOf(req)
 	}

@@ -68,6 +68,11 @@ type Rule struct {
 	// this unit is this rule's. Defaults to "requests".
 	Unit string
 
+	// Identity tells apart what an upstream counts apart under one name: it says in X-RateLimit-Bucket, or in the
+	// partition key of a RateLimit field, what a request was counted in. Keys of which it says the same, and for whose
+	// requests Identity is the same, share a bucket from then on, across rules without Limits, too. Defaults to Key.
+	Identity Key
+
 	// Shadow has the rule hold nobody. Stats tell how many of those who left it would have held, and for
 	// how long: Late, Held and Full of the bucket's Counts. No refusal pauses it.
 	Shadow bool
@@ -113,6 +118,7 @@ type compiledRule struct {
 	rule     *leakyqueue.Rule
 	key      Key
 	wildcard int // the index of the key's wildcard in the pattern
+	identity keyIn
 	when     func(*http.Request) bool
 	cost     func(*http.Request) int
 	settle   func(*http.Response) (int, bool)
@@ -130,6 +136,9 @@ func (r Rule) compile(q *leakyqueue.Queue) (compiledRule, error) {
 		return compiledRule{}, errors.New("Shadow is true, want false with a Breaker, which refuses requests")
 	}
 	c := compiledRule{pattern: p, when: r.When, key: r.Key, cost: r.Cost, settle: r.Settle, shadow: r.Shadow, breakers: newBreakers(r.Breaker)}
+	if c.identity, err = r.Identity.in(p); err != nil {
+		return compiledRule{}, fmt.Errorf("Identity: %w", err)
+	}
 	switch r.Key.kind {
 	case pathValueKey:
 		if c.wildcard = p.wildcard(r.Key.wildcard); c.wildcard < 0 {

@@ -23,7 +23,6 @@ type Rule struct {
 	buckets map[string]*bucket // by key
 	plain   *bucket            // that of the key "", which many rules have alone
 	most    int                // buckets that there were since the map was made
-	named   map[string]*bucket // by the upstream's name of them; nil: there is none
 
 	learning *Learning // nil: it learns nothing; never changes once the rule is in use
 }
@@ -64,9 +63,10 @@ type bucket struct {
 	out      int           // departed with a ticket that isn't given back
 	highSeen time.Duration // when somebody of high priority last came or left
 
-	learn    *learnt  // nil: it learns nothing
-	named    string   // the upstream's name of it
-	alsoKeys []string // further keys that have this bucket
+	learn    *learnt // nil: it learns nothing
+	named    string  // the upstream's name of it
+	alsoKeys []Key   // further keys that have this bucket
+	gone     bool    // another bucket has its keys
 
 	pausedUntil time.Duration
 	unpaused    *limit.State  // state without the pause; nil: something has left since
@@ -282,21 +282,24 @@ func (q *Queue) usedLocked(b *bucket, now time.Duration) {
 	}
 }
 
-// forget forgets a bucket. A map doesn't shrink by itself, so one of which little is left is copied.
-func (r *Rule) forget(b *bucket) {
+// forget forgets a bucket.
+func (q *Queue) forget(b *bucket) {
+	b.gone = true
+	q.forgetName(b)
+	for _, k := range append(b.alsoKeys, b.key) {
+		k.Rule.forget(k.Value)
+		if !b.learn.isCalm() {
+			k.Rule.alert.Add(-1)
+		}
+	}
+}
+
+// forget forgets a key. A map doesn't shrink by itself, so one of which little is left is copied.
+func (r *Rule) forget(value string) {
 	r.most = max(r.most, len(r.buckets))
-	delete(r.buckets, b.key.Value)
-	for _, value := range b.alsoKeys {
-		delete(r.buckets, value)
-	}
-	if r.plain == b {
+	delete(r.buckets, value)
+	if value == "" {
 		r.plain = nil
-	}
-	if r.named[b.named] == b {
-		delete(r.named, b.named)
-	}
-	if b.learn != nil && !b.learn.calm {
-		r.alert.Add(-1)
 	}
 	if r.most > 1000 && len(r.buckets) < r.most/64 {
 		few := make(map[string]*bucket, len(r.buckets))
@@ -315,7 +318,7 @@ func (q *Queue) evictLocked(now time.Duration) {
 		}
 		if b.idle(now) {
 			q.buckets.remove(b)
-			b.key.Rule.forget(b)
+			q.forget(b)
 		} else {
 			q.usedLocked(b, now) // looked at again after idleAfter
 		}

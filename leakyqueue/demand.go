@@ -54,7 +54,7 @@ func (q *Queue) demandedLocked(few []*bucket, d *Demand, t *Ticket, now time.Dur
 		}
 		few = append(few, q.bucketLocked(Key{Rule: q.own}, now))
 	}
-	mixed := false
+	mixed, alias := false, false
 	for i, k := range d.Keys {
 		if k.Cost < 0 || k.Cost > MaxCost {
 			return nil, r, invalidKeyCost(i, k.Cost)
@@ -67,7 +67,11 @@ func (q *Queue) demandedLocked(few []*bucket, d *Demand, t *Ticket, now time.Dur
 		}
 		b := q.bucketLocked(k, now)
 		if slices.Contains(few, b) {
-			return nil, r, invalidKey(i, "is there twice")
+			if b.key.Rule == k.Rule && b.key.Value == k.Value && len(b.alsoKeys) == 0 {
+				return nil, r, invalidKey(i, "is there twice")
+			}
+			alias = true // the upstream counts both in one
+			continue
 		}
 		if int64(cmp.Or(k.Cost, cost)) > k.Rule.maxCost {
 			return nil, r, neverFits(cmp.Or(k.Cost, cost), k.Rule)
@@ -83,7 +87,10 @@ func (q *Queue) demandedLocked(few []*bucket, d *Demand, t *Ticket, now time.Dur
 			return nil, r, needsTicketFor("Demand.Keys have costs of their own")
 		}
 		t.costs = t.costs[:0]
-		for _, k := range d.Keys {
+		for i, k := range d.Keys {
+			if alias && slices.ContainsFunc(d.Keys[:i], func(o Key) bool { return o.Rule.buckets[o.Value] == k.Rule.buckets[k.Value] }) {
+				continue
+			}
 			t.costs = append(t.costs, int32(cmp.Or(k.Cost, cost)))
 		}
 		r.costs = t.costs

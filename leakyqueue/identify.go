@@ -5,31 +5,37 @@ import (
 	"time"
 )
 
-// identifyLocked notes that the upstream counts what b holds under a name of its own. If another bucket of the
-// rule has that name already, they are one: who waits for b waits for the other from then on.
+// identifyLocked notes that the upstream counts what b holds under a name of its own. If another bucket has that
+// name already, they are one, unless b has limits of its own: who waits for b waits for the other from then on.
 func (q *Queue) identifyLocked(b *bucket, name string, now time.Duration) {
-	r := b.key.Rule
-	if b.pool != nil || r.buckets[b.key.Value] != b && !slices.Contains(b.alsoKeys, b.key.Value) {
-		return // it isn't in use any more
+	if b.pool != nil || b.gone || b.named == name {
+		return
 	}
-	if r.named == nil {
-		r.named = make(map[string]*bucket)
-	}
-	to := r.named[name]
+	to := q.named[name]
 	switch {
-	case to == b:
 	case to == nil:
-		if r.named[b.named] == b { // it was renamed
-			delete(r.named, b.named)
+		q.forgetName(b) // it was renamed
+		if q.named == nil {
+			q.named = make(map[string]*bucket)
 		}
-		r.named[name], b.named = b, name
+		q.named[name], b.named = b, name
 	case q.canMergeLocked(b, to):
 		q.mergeLocked(b, to, now)
 	}
 }
 
-// canMergeLocked reports whether nobody waits for both.
+func (q *Queue) forgetName(b *bucket) {
+	if q.named[b.named] == b {
+		delete(q.named, b.named)
+	}
+	b.named = ""
+}
+
+// canMergeLocked reports whether what to does is all that b does, and nobody waits for both.
 func (q *Queue) canMergeLocked(b, to *bucket) bool {
+	if b.key.Rule != to.key.Rule && len(b.key.Rule.set.Limits()) > 0 {
+		return false
+	}
 	for n := range b.joint {
 		if slices.Contains(n.buckets, to) {
 			return false
@@ -40,23 +46,22 @@ func (q *Queue) canMergeLocked(b, to *bucket) bool {
 
 // mergeLocked has those who wait for b wait for to, in their places, and those who come for b's keys too.
 func (q *Queue) mergeLocked(b, to *bucket, now time.Duration) {
-	r := b.key.Rule
-	if r.named[b.named] == b {
-		delete(r.named, b.named)
-	}
-	for _, value := range append(b.alsoKeys, b.key.Value) {
-		r.buckets[value] = to
-		to.alsoKeys = append(to.alsoKeys, value)
-		if value == "" {
-			r.plain = to
+	q.forgetName(b)
+	for _, k := range append(b.alsoKeys, b.key) {
+		k.Rule.buckets[k.Value] = to
+		to.alsoKeys = append(to.alsoKeys, k)
+		if k.Value == "" {
+			k.Rule.plain = to
+		}
+		if !to.learn.isCalm() {
+			k.Rule.alert.Add(1)
+		}
+		if !b.learn.isCalm() {
+			k.Rule.alert.Add(-1)
 		}
 	}
-	b.alsoKeys = nil
+	b.alsoKeys, b.gone = nil, true
 	q.buckets.remove(b)
-	if b.learn != nil && !b.learn.calm {
-		b.learn.calm = true
-		r.alert.Add(-1)
-	}
 
 	to.shutUntil, to.saidUntil = max(to.shutUntil, b.shutUntil), max(to.saidUntil, b.saidUntil)
 	if b.pausedUntil > max(now, to.pausedUntil) {

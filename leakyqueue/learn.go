@@ -125,6 +125,9 @@ func (l *learnt) departs(tracked bool, due, now time.Duration, cost int64) limit
 	return l.learner.Depart(due, now, cost)
 }
 
+// isCalm reports whether departures needn't be tracked.
+func (l *learnt) isCalm() bool { return l == nil || l.calm }
+
 // calmsLocked notes whether b's departures need to be tracked.
 func (q *Queue) calmsLocked(b *bucket) {
 	l := b.learn
@@ -133,10 +136,16 @@ func (q *Queue) calmsLocked(b *bucket) {
 		return
 	}
 	l.calm = calm
-	if calm {
-		b.key.Rule.alert.Add(-1)
-	} else {
-		b.key.Rule.alert.Add(1)
+	for i := -1; i < len(b.alsoKeys); i++ {
+		k := b.key
+		if i >= 0 {
+			k = b.alsoKeys[i]
+		}
+		if calm {
+			k.Rule.alert.Add(-1)
+		} else {
+			k.Rule.alert.Add(1)
+		}
 	}
 }
 
@@ -194,17 +203,18 @@ func (b *bucket) because(now time.Duration) because {
 
 // learnAnewLocked forgets what was learnt under other limits.
 func (q *Queue) learnAnewLocked(b *bucket) {
-	old := b.learn
+	old := b.learn.isCalm()
 	b.learn = b.key.Rule.newLearnt()
-	switch {
-	case b.learn == nil && old != nil && !old.calm:
-		b.key.Rule.alert.Add(-1)
-	case b.learn == nil:
-		return
-	case old == nil || old.calm:
-		b.key.Rule.alert.Add(1)
+	if calm := b.learn.isCalm(); calm != old {
+		for _, k := range append(b.alsoKeys, b.key) {
+			if calm {
+				k.Rule.alert.Add(-1)
+			} else {
+				k.Rule.alert.Add(1)
+			}
+		}
 	}
-	if b.learn.slots != nil {
+	if b.learn != nil && b.learn.slots != nil {
 		b.slots = b.learn.slots.Slots()
 		b.ordinary = b.slots
 	}

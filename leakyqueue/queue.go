@@ -122,6 +122,7 @@ type Queue struct {
 	rules    []*Rule
 	pools    []*pool
 	buckets  list[bucket]        // all but those of pools, the least recently used first
+	named    map[string]*bucket  // by the upstreams' names of them; nil: there is none
 	lines    map[string]*line    // of those who wait for several buckets, by ID
 	wakes    heap[*bucket]       // by when the oldest head parked there may leave
 	delayed  heap[delayedWaiter] // by when they join their lane

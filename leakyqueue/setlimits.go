@@ -25,7 +25,7 @@ func (r *Rule) SetLimits(limits ...limit.Limit) error {
 	r.set, r.maxCost = set, set.MaxCost()
 	r.slots.Store(slotsOf(set))
 	for _, b := range r.buckets {
-		if !b.isPool() {
+		if !b.isPool() && b.key.Rule == r {
 			q.adoptLocked(b, set, now)
 		}
 	}
