@@ -94,13 +94,13 @@ func mediaOf(h http.Header) media {
 	}
 	kind, sub, _ := strings.Cut(name, "/")
 	switch {
-	case hasSuffixFold(sub, "ndjson"), strings.EqualFold(sub, "stream+json"):
+	case indexFold(sub, "ndjson") >= 0, indexFold(sub, "jsonl") >= 0, indexFold(sub, "stream") >= 0, hasSuffixFold(sub, "json-seq"):
 		return otherMedia
-	case hasSuffixFold(sub, "json"):
+	case indexFold(sub, "json") >= 0: // also AWS's application/x-amz-json-1.1
 		return jsonMedia
 	case hasSuffixFold(sub, "xml"):
 		return xmlMedia
-	case strings.EqualFold(kind, "text") && !strings.EqualFold(sub, "event-stream"), strings.EqualFold(sub, "javascript"):
+	case strings.EqualFold(kind, "text"), strings.EqualFold(sub, "javascript"):
 		return textMedia
 	}
 	return otherMedia
