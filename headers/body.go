@@ -127,7 +127,7 @@ var refusers = [...]struct {
 
 // mayRefuseWithOK reports whether a success may be none.
 func mayRefuseWithOK(resp *http.Response, m media) bool {
-	if m == unsaidMedia { // no server that is any good leaves that out, and what made this is no server
+	if m == unsaidMedia { // which is rare, so looking costs little; but what has no end may be a stream
 		return resp.ContentLength >= 0 || resp.Request == nil
 	}
 	if resp.Request == nil || resp.Request.URL == nil {
