@@ -94,13 +94,13 @@ func mediaOf(h http.Header) media {
 	}
 	kind, sub, _ := strings.Cut(name, "/")
 	switch {
-	case hasSuffixFold(sub, "ndjson"), strings.EqualFold(sub, "stream+json"):
+	case indexFold(sub, "ndjson") >= 0, indexFold(sub, "jsonl") >= 0, indexFold(sub, "stream") >= 0, hasSuffixFold(sub, "json-seq"):
 		return otherMedia
-	case hasSuffixFold(sub, "json"):
+	case indexFold(sub, "json") >= 0: // also AWS's application/x-amz-json-1.1
 		return jsonMedia
 	case hasSuffixFold(sub, "xml"):
 		return xmlMedia
-	case strings.EqualFold(kind, "text") && !strings.EqualFold(sub, "event-stream"), strings.EqualFold(sub, "javascript"):
+	case strings.EqualFold(kind, "text"), strings.EqualFold(sub, "javascript"):
 		return textMedia
 	}
 	return otherMedia
@@ -127,7 +127,7 @@ var refusers = [...]struct {
 
 // mayRefuseWithOK reports whether a success may be none.
 func mayRefuseWithOK(resp *http.Response, m media) bool {
-	if m == unsaidMedia { // no server that is any good leaves that out, and what made this is no server
+	if m == unsaidMedia { // which is rare, so looking costs little; but what has no end may be a stream
 		return resp.ContentLength >= 0 || resp.Request == nil
 	}
 	if resp.Request == nil || resp.Request.URL == nil {

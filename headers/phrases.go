@@ -40,6 +40,7 @@ var codes = map[string]judgement{
 	"ratelimited":                            isLimit, // Linear, Notion, Slack, Square, GitHub's GraphQL
 	"ratelimiterror":                         isLimit, // Anthropic, Square, Stripe
 	"ratelimitexceeded":                      isLimit, // Google, OpenAI, Plaid
+	"ratelimitreached":                       isLimit, // Airtable
 	"ratelimitexceedederror":                 isLimit,
 	"userratelimitexceeded":                  isLimit, // Google
 	"dailylimitexceeded":                     isLimit,

@@ -47,7 +47,7 @@ type waitHint struct {
 // readHeader takes all fields.
 func (r *reader) readHeader(h http.Header) {
 	for name, values := range h {
-		if mayMatter(name) {
+		if !saysNothing(name) && mayMatter(name) {
 			r.read(name, values)
 		}
 	}

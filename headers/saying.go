@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 )
 
 // The ranks of waits in a body, behind those of a header.
@@ -80,8 +81,11 @@ func (b *bodyReader) visit(path []string, text string, quoted bool) {
 	key := appendFold(room[:0], path[len(path)-1])
 	judges := !b.success() || accepted[foldPath(path)]
 	if unit, ok := waitKeys[string(key)]; ok {
-		wait, ok := parseWait(text, unit, &b.base)
-		b.inJSON.put(rankInJSON, wait, ok)
+		b.readWait(text, unit)
+	} else if string(key) == "seconds" && len(path) > 1 { // protobuf's Duration as some print it
+		if unit, ok := waitKeys[fold(path[len(path)-2])]; ok && unit == 0 {
+			b.readWait(text, unit)
+		}
 	}
 	if codeKeys[string(key)] && judges {
 		b.said = b.said.or(code(text))
@@ -95,6 +99,17 @@ func (b *bodyReader) visit(path []string, text string, quoted bool) {
 	if string(key) == "global" && text == "true" && len(path) == 1 && b.status == http.StatusTooManyRequests { // Discord
 		b.scope = ScopeGlobal
 	}
+}
+
+// readWait takes a wait, which in a body may be in words.
+func (b *bodyReader) readWait(text string, unit time.Duration) {
+	wait, ok := parseWait(text, unit, &b.base)
+	if !ok && unit == 0 {
+		var n int
+		wait, n = proseWait(text, &b.base)
+		ok = n > 0 && n == len(text)
+	}
+	b.inJSON.put(rankInJSON, wait, ok)
 }
 
 // foldPath joins the folded keys of a path.

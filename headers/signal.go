@@ -39,7 +39,7 @@ type Quota struct {
 	Remaining int64         // how many are left; -1: unknown. It may exceed Limit
 	Reset     time.Duration // until it is renewed, from now; 0: already; -1: unknown
 	Window    time.Duration // the length of the window; 0: unknown
-	Unit      string        // what is counted: "requests" unless the server says otherwise
+	Unit      string        // what is counted: "requests" unless the server says otherwise; "percent" of what isn't told
 	Partition string        // the IETF partition key (pk): opaque, to be compared only; "" if there is none
 }
 

@@ -47,6 +47,9 @@ func TestTablesAreReachable(t *testing.T) {
 func TestVendorTablesAreReachable(t *testing.T) {
 	for name, row := range ownFields {
 		_, got, dimension, ok := identify([]byte(name))
+		if saysNothing(http.CanonicalHeaderKey(name)) {
+			t.Errorf("%q is passed over", name)
+		}
 		if !ok || got != row || string(dimension) != row.dimension || !mayMatter(name) || !mayMatter(http.CanonicalHeaderKey(name)) || len(name) > maxName {
 			t.Errorf("%q: %+v %q %v", name, got, dimension, ok)
 		}
@@ -61,6 +64,16 @@ func TestVendorTablesAreReachable(t *testing.T) {
 		g, w, dimension, ok := identify([]byte(strings.ToLower(name)))
 		if !ok || name != http.CanonicalHeaderKey(name) || !reflect.DeepEqual(row, split{g, w, dimension}) || !mayMatter(name) {
 			t.Errorf("%q: %+v", name, row)
+		}
+	}
+	for name := range common {
+		if saysNothing(name) {
+			t.Errorf("%q is passed over", name)
+		}
+	}
+	for name := range githubReal {
+		if saysNothing(name) && (mayMatter(name) || http.CanonicalHeaderKey(name) != name) {
+			t.Errorf("%q may matter", name)
 		}
 	}
 	if len(common) != 19 {

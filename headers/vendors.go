@@ -122,8 +122,8 @@ var renewals = map[string]time.Duration{
 	"reset_time_duration":             time.Second,
 }
 
-// common are names in net/http's spelling of fields that are on most answers of the busiest APIs. They
-// are split once, when the program starts, which makes reading them three times as fast.
+// common are names in net/http's spelling of fields that are on every answer of the busiest APIs. They are
+// split once, when the program starts, rather than with each answer.
 var common = splitAll(
 	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Ratelimit-Used", "X-Ratelimit-Resource",
 	"X-Rate-Limit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Reset",

@@ -1,6 +1,11 @@
 package headers
 
 import (
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -220,5 +225,32 @@ func TestDialect(t *testing.T) {
 	}
 	if q := (&Dialect{Unit: "weight"}).ParseHeader(200, answer(200, "", "X-RateLimit-Limit", "5", "X-RateLimit-Limit-Tokens", "7").Header, arrival).Quotas; q[0].Unit != "weight" || q[1].Unit != "tokens" {
 		t.Errorf("%+v", q)
+	}
+}
+
+// Go iterates over a map in another order each time, and the fields of vendors must not mind either.
+func TestOrderOfVendorsFieldsDoesNotMatter(t *testing.T) {
+	names := slices.Sorted(maps.Keys(ownFields))
+	for name := range common {
+		names = append(names, strings.ToLower(name), name)
+	}
+	slices.Sort(names)
+	values := []string{
+		"5", "7", "32/40", "0.5", "a;5,b;6", "20:1,100:120", "60:error;transaction, 5::", `{"call_count":42}`, "per_hour;q=100;r=50;t=3600",
+		`{"name":"a","limit":1000,"remaining":999}`, `{"name":"a","limit":10,"period":3}`, "QPS", "concurrent", "1m", "1768478460", `"a";q=5;r=3;pk=x`, "-3",
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		h := http.Header{}
+		for range 2 + random.IntN(6) {
+			h[names[random.IntN(len(names))]] = []string{values[random.IntN(len(values))], values[random.IntN(len(values))]}
+		}
+		first := ParseHeader(429, h, arrival)
+		checkSane(t, first)
+		for range 5 {
+			if again := ParseHeader(429, h, arrival); !reflect.DeepEqual(first, again) {
+				t.Fatalf("%v:\nfirst %+v\nthen  %+v", h, first, again)
+			}
+		}
 	}
 }
