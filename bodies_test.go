@@ -551,7 +551,7 @@ func TestLongRefusalIsNotRead(t *testing.T) {
 		if status, _, err := get(t.Context(), tr, "http://api.test"); status != 200 || err != nil {
 			t.Error(status, err)
 		}
-		if read := long.Size() - int64(long.Len()); read != 0 {
+		if read := long.Size() - int64(long.Len()); read > 4<<10 {
 			t.Errorf("%d bytes of the refusal were read", read)
 		}
 	})

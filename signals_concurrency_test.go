@@ -3,6 +3,7 @@ package outflow_test
 import (
 	"io"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,10 +32,16 @@ func eightAtOnce(t *testing.T, cfg outflow.Config, c conditions) outcome {
 func TestSignalsConcurrency(t *testing.T) {
 	for _, c := range everyday() {
 		t.Run(c.String(), func(t *testing.T) {
-			o := eightAtOnce(t, outflow.Config{}, c)
-			atMost(t, "failed calls", o.Failed, 0)
-			atMost(t, "429s", o.refused(), 8)
-			atMost(t, "time", o.ratio(), 1.05)
+			var times []float64
+			for range when(c.near(), 5, 1) {
+				o := eightAtOnce(t, outflow.Config{}, c)
+				atMost(t, "failed calls", o.Failed, 0)
+				atMost(t, "429s", o.refused(), when(c.near(), 8, 16))
+				times = append(times, o.ratio())
+			}
+			slices.Sort(times)
+			atMost(t, "time, the median", times[len(times)/2], when(c.near(), 1.05, 1.10))
+			atMost(t, "time", times[len(times)-1], 1.15)
 		})
 	}
 }
@@ -69,7 +76,7 @@ func TestSignalsLatencyCliff(t *testing.T) {
 		t.Run(c.String(), func(t *testing.T) {
 			o := cliff(t, outflow.Config{Limits: adaptiveConcurrency}, c)
 			atMost(t, "failed calls", o.Failed, 0)
-			atMost(t, "p95 latency at the upstream", o.AtUpstream, 75*time.Millisecond)
+			atMost(t, "p95 latency at the upstream", o.AtUpstream, when(c.near(), 75*time.Millisecond, 500*time.Millisecond))
 			atLeast(t, "share of the best throughput", 1/o.ratio(), 0.85)
 		})
 	}

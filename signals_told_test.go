@@ -28,7 +28,8 @@ func TestScenariosAreMetByWhoIsTold(t *testing.T) {
 				o := tt.run(t, outflow.Config{Limits: []limit.Limit{tt.limit}}, c)
 				atMost(t, "failed calls", o.Failed, 0)
 				atMost(t, "429s", o.refused(), 0)
-				atMost(t, "time", o.ratio(), 1.005)
+				// What the upstream says of its windows, in whole seconds, makes it later by a round trip each.
+				atMost(t, "time", o.ratio(), when(name == "window" && !c.near(), 1.11, 1.005))
 				atLeast(t, "time", o.ratio(), 0.999)
 			})
 		}

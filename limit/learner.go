@@ -50,8 +50,8 @@ type Learner struct {
 	told      uint64        // the last departure before the latest refusal was known: those up to it are no news
 	toldAt    time.Duration // when that refusal became known
 	inFlight  int
-	units     int64 // in flight
-	sent      int64 // units, ever
+	units     int64         // in flight
+	sent      int64         // units, ever
 	roundTrip time.Duration // smoothed; 0: unknown
 	accepted  history
 	passed    passed
@@ -214,7 +214,7 @@ func (l *Learner) Refused(f Flight, wait, otherwise time.Duration, concurrency b
 		l.opening.shrink(l.inFlight)
 	}
 	if wait == 0 {
-		pause = l.pace.backOff(otherwise, l.accepted.n > 0)
+		pause = l.pace.backOff(otherwise, l.accepted.n > 0 || l.passed.units > 1, l.bounds)
 	}
 	if news {
 		l.pace.refused(f, max(wait, pause), l, now)

@@ -87,10 +87,9 @@ func (p *pace) depart(due, now time.Duration, cost int64, roundTrip time.Duratio
 	}
 	// Only time in which it held others back says that it is high enough.
 	if gap := now - p.last; gap < spanOf(1.5*float64(cost)/p.rate) {
-		p.held += gap
+		p.advance(gap, roundTrip, b)
 	}
 	p.last = now
-	p.advance(roundTrip, b)
 	if p.rate == 0 {
 		return
 	}
@@ -100,13 +99,15 @@ func (p *pace) depart(due, now time.Duration, cost int64, roundTrip time.Duratio
 	p.next = max(p.next, due) + spanOf(float64(cost)/p.rate)
 }
 
-func (p *pace) advance(roundTrip time.Duration, b LearnerBounds) {
+// advance lets the rate follow its curve for a time in which it has held others back.
+func (p *pace) advance(by, roundTrip time.Duration, b LearnerBounds) {
+	p.held += by
 	switch p.phase {
 	case ramping:
-		d := max(doubling, 4*roundTrip, spanOf(2/p.from))
-		p.set(p.from*math.Exp2(float64(p.held)/float64(d)), b)
+		d := max(doubling, 4*roundTrip, spanOf(2/p.rate))
+		p.set(p.rate*math.Exp2(float64(by)/float64(d)), b)
 	case recovering:
-		p.set(p.from*math.Exp2(float64(p.held)/float64(recovery)), b)
+		p.set(p.rate*math.Exp2(float64(by)/float64(recovery)), b)
 	case holding:
 		x := float64(p.held)/float64(p.horizon) - 1
 		if x < 0 {
@@ -127,9 +128,13 @@ func (p *pace) accepted(f Flight) {
 
 // backOff is how long nobody leaves after a refusal that gave no hint: a departure's time if the rate is about right,
 // otherwise if there was another and no acceptance between them.
-func (p *pace) backOff(otherwise time.Duration, accepts bool) time.Duration {
-	if p.rate > 0 && p.row == 0 && accepts {
-		return min(spanOf(1/p.rate), otherwise)
+func (p *pace) backOff(otherwise time.Duration, accepts bool, b LearnerBounds) time.Duration {
+	rate := p.rate
+	if rate == 0 {
+		rate = b.Declared
+	}
+	if rate > 0 && p.row == 0 && accepts {
+		return min(spanOf(1/rate), otherwise)
 	}
 	return otherwise
 }
@@ -209,7 +214,7 @@ func (p *pace) first(f Flight, pause time.Duration, l *Learner, horizon time.Dur
 			p.lasted = 0
 		}
 	}
-	p.ramp(max(modest, float64(units)/(lasted+pause*2/5+time.Millisecond).Seconds()), b)
+	p.ramp(max(modest, float64(max(units, 1))/(lasted+pause*2/5+time.Millisecond).Seconds()), b)
 }
 
 // bracket returns the rates between which a limit of that burst lies that accepted what it did, and refused
