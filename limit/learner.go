@@ -22,7 +22,7 @@ import (
 //
 // It starts with 4 in flight, and half as many again in each round trip: TCP's slow start (RFC 5681 §3.1),
 // which doubles, with less to lose. A refusal for concurrency ends that, at one less than was refused.
-// Whether one more would do is tried later: after 2 s, and twice as long each time it would not.
+// Whether one more would do is tried later: after half a second, then 5 s, and twice as long each time it would not.
 //
 // # Pace
 //
@@ -207,7 +207,7 @@ func (l *Learner) Refused(f Flight, wait, otherwise time.Duration, concurrency b
 		l.told, l.toldAt = l.sequence, now
 	}
 	if !l.bounds.NoWindow || concurrency {
-		if concurrency || wait == 0 && l.opening.concerns(f, news, l.pace.rate > 0, now) {
+		if concurrency || wait == 0 && l.opening.concerns(f, l.pace.rate > 0) {
 			l.opening.refused(news, l.inFlight, now)
 			return 0
 		}

@@ -39,6 +39,7 @@ type pace struct {
 	burst     float64       // accepted at once; 0: unknown
 	bursting  uint64        // departures up to this one were part of that
 	lasted    time.Duration // how long that took
+	saved     float64       // units that came back in the pause, of which half may leave at twice the rate
 	low, high float64       // what is known of the limit if burst is not
 	units     float64       // accepted since the last refusal
 	refusedAt time.Duration
@@ -96,7 +97,12 @@ func (p *pace) depart(due, now time.Duration, cost int64, roundTrip time.Duratio
 	if p.strict() {
 		due = now
 	}
-	p.next = max(p.next, due) + spanOf(float64(cost)/p.rate)
+	interval := spanOf(float64(cost) / p.rate)
+	if p.saved > 0 {
+		p.saved -= float64(cost) / 2
+		interval /= 2
+	}
+	p.next = max(p.next, due) + interval
 }
 
 // advance lets the rate follow its curve for a time in which it has held others back.
@@ -151,7 +157,8 @@ func (p *pace) refused(f Flight, pause time.Duration, l *Learner, now time.Durat
 	fast := p.rate
 	switch low, high := p.bracket(f.at, h); {
 	case p.burst > 2 && low > 0:
-		p.hold(min(low+(high-low)*3/8, fast), min((low+high)/2, fast), horizon, b)
+		p.hold(min(low+(high-low)/4, fast), min(low+(high-low)*3/8, fast), horizon, b)
+		p.saved = min(p.burst, p.rate*pause.Seconds()) / 2
 		return
 	case p.burst > 0 && p.phase == ramping && low > 0:
 		fast = min(fast, low)

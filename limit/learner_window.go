@@ -9,7 +9,8 @@ const (
 	anyNumber     = 128 // a window this large holds nobody back any more
 	growsByItself = 250 * time.Millisecond
 	goodStart     = 1000
-	firstTry      = 2 * time.Second
+	earlyTry      = time.Second / 2
+	firstTry      = 5 * time.Second
 	lastTry       = 2 * time.Minute
 	raiseAfter    = 3 // tries
 )
@@ -24,6 +25,7 @@ type opening struct {
 	try      time.Duration // when one more is tried
 	patience time.Duration // until the try after that, should it be refused
 	fine     int           // tries in a row that were accepted
+	early    bool          // none was refused yet
 
 	good  int    // accepted
 	most  [2]int // in flight at the departure of one that was accepted: lately, and before that
@@ -73,7 +75,7 @@ func (w *opening) accepted(f Flight, news bool, now, roundTrip time.Duration) {
 	if w.ceiling > 0 && news && int(f.with) > w.ceiling { // one more would do
 		w.fine++
 		w.try = now + max(2*roundTrip, growsByItself)
-		if w.fine >= raiseAfter {
+		if w.fine >= raiseAfter || w.early {
 			w.ceiling++
 			w.fine = raiseAfter - 1 // the next is easier
 			w.patience = max(w.patience/2, firstTry)
@@ -92,7 +94,7 @@ func (w *opening) accepted(f Flight, news bool, now, roundTrip time.Duration) {
 }
 
 // concerns reports whether a refusal without a hint is a matter of how many are in flight.
-func (w *opening) concerns(f Flight, news, paced bool, now time.Duration) bool {
+func (w *opening) concerns(f Flight, paced bool) bool {
 	most := max(w.most[0], w.most[1])
 	switch n := int(f.with); {
 	case n <= 2: // a limit of one at a time is rarer than one that wants some time between two
@@ -122,7 +124,10 @@ func (w *opening) refused(news bool, inFlight int, now time.Duration) {
 	if news {
 		w.patience = min(max(2*w.patience, firstTry), lastTry)
 		w.try = now + w.patience
-		w.fine = 0
+		w.fine, w.early = 0, false
+	}
+	if w.ceiling == 0 { // the first guess may be too low by one
+		w.try, w.early = now+earlyTry, true
 	}
 	if w.ceiling == 0 || n < w.ceiling {
 		w.ceiling = n
@@ -138,6 +143,3 @@ func (w *opening) shrink(inFlight int) {
 		w.size = max(1, min(w.size, float64(inFlight)))
 	}
 }
-
-// clear forgets what was taken for a limit of concurrency.
-func (w *opening) clear() { w.ceiling = 0 }
