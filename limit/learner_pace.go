@@ -44,7 +44,6 @@ type pace struct {
 	units     float64       // accepted since the last refusal
 	refusedAt time.Duration
 	row       int // refusals without an acceptance between them
-	once      bool
 }
 
 func (p *pace) ramp(rate float64, b LearnerBounds) {
