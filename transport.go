@@ -131,7 +131,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		ours.held.got(ours.response)
 
 		// Hear what the upstream says, for those who wait, before anybody gets a slot from this.
-		heard := t.observe(req, keys, ours.held, ours.response, &tries)
+		heard := t.observe(req, keys, ours.held, ours.response, left, &tries)
 
 		// Is it to be sent again, could it be, and is there a turn for it? Until all that is certain,
 		// the response remains whole: it may be the caller's.

@@ -179,14 +179,16 @@ func (p *pace) refused(f Flight, pause time.Duration, l *Learner, now time.Durat
 		p.hold(fast, low+(high-low)/2, horizon, b)
 		return
 	}
-	by := 0.97
+	by := 0.98
 	switch {
-	case p.units < 3:
+	case p.row > 0: // nothing was accepted since the one before
 		by = 0.7
+	case p.units < 3:
+		by = 0.9
 	case p.units < 20:
-		by = 0.85
+		by = 0.94
 	case p.units < 100:
-		by = 0.93
+		by = 0.96
 	}
 	if p.phase == holding && p.units >= 20 && fast > 0.95*p.goal {
 		horizon = min(2*p.horizon, maxHorizon) // again
