@@ -156,7 +156,7 @@ func (p *pace) refused(f Flight, pause time.Duration, l *Learner, now time.Durat
 	fast := p.rate
 	switch low, high := p.bracket(f.at, h); {
 	case p.burst > 2 && low > 0:
-		p.hold(min(low+(high-low)/4, fast), min(low+(high-low)*3/8, fast), horizon, b)
+		p.hold(min(low, fast), min(low+(high-low)/4, fast), horizon, b)
 		p.saved = min(p.burst, p.rate*pause.Seconds()) / 2
 		return
 	case p.burst > 0 && p.phase == ramping && low > 0:
@@ -222,7 +222,7 @@ func (p *pace) first(f Flight, pause time.Duration, l *Learner, horizon time.Dur
 			p.lasted = 0
 		}
 	}
-	p.ramp(max(modest, float64(max(units, 1))/(lasted+pause*2/5+time.Millisecond).Seconds()), b)
+	p.ramp(max(modest, float64(max(units, 1))/(lasted+pause/3+time.Millisecond).Seconds()), b)
 }
 
 // bracket returns the rates between which a limit of that burst lies that accepted what it did, and refused
