@@ -13,7 +13,7 @@ import (
 )
 
 // Config says what a Transport does. The zero Config is usable: it holds no limit of its own, obeys
-// what upstreams say, and retries.
+// what upstreams say, finds the limits that they refuse by, and retries.
 type Config struct {
 	// Base sends the requests. Nil: http.DefaultTransport.
 	Base http.RoundTripper
