@@ -132,8 +132,19 @@ var credentialSeed = maphash.MakeSeed()
 
 // credentialOf tells apart for whom an upstream counts.
 func credentialOf(req *http.Request) uint64 {
-	return maphash.String(credentialSeed, req.Header.Get("Authorization"))
+	var h maphash.Hash
+	h.SetSeed(credentialSeed)
+	for _, name := range credentials {
+		for _, value := range req.Header[name] {
+			h.WriteString(name)
+			h.WriteString(value)
+		}
+	}
+	return h.Sum64()
 }
+
+// credentials are the headers in which APIs want them.
+var credentials = [...]string{"Authorization", "X-Api-Key", "Api-Key", "Private-Token", "X-Shopify-Access-Token"}
 
 // asked is for how long an upstream asked not to be asked again: as long as it says, else until an exhausted quota is
 // renewed; 0: it gave no hint.
