@@ -204,11 +204,16 @@ func (b *bucket) because(now time.Duration) because {
 	return notUpstream
 }
 
-// learnAnewLocked forgets what was learnt under other limits.
+// learnAnewLocked forgets what was learnt under other limits, but not what the upstream counts.
 func (q *Queue) learnAnewLocked(b *bucket) {
-	old := b.learn.isCalm()
+	before := b.learn
 	b.learn = b.key.Rule.newLearnt()
-	if calm := b.learn.isCalm(); calm != old {
+	if b.learn != nil && before != nil {
+		b.learn.learner.Inherit(&before.learner)
+		b.learn.quotas = before.quotas
+		b.learn.calm = b.learn.calm && len(b.learn.quotas) == 0
+	}
+	if calm := b.learn.isCalm(); calm != before.isCalm() {
 		for _, k := range append(b.alsoKeys, b.key) {
 			if calm {
 				k.Rule.alert.Add(-1)

@@ -42,11 +42,14 @@ func (l *learnt) within(b *bucket, since time.Duration, ahead, cost int64) time.
 	}
 	for i := range l.quotas {
 		q := &l.quotas[i]
+		var t time.Duration
 		if q.foreign {
-			since = q.Earliest(since, 1, 0, l.learner.Sent(), 0, limit.SpreadNone)
+			t = q.Earliest(since, 1, 0, l.learner.Sent(), 0, limit.SpreadNone)
 		} else {
-			since = q.Earliest(since, cost, inFlight+ahead, l.learner.Sent()+ahead, int64(b.place().waiting), spread)
+			t = q.Earliest(since, cost, inFlight+ahead, l.learner.Sent()+ahead, int64(b.place().waiting), spread)
 		}
+		// What a server says holds nobody for longer than a pause does: then it is asked again.
+		since = max(since, min(t, q.Heard()+b.key.Rule.q.cfg.MaxPause))
 	}
 	return since
 }
@@ -104,6 +107,9 @@ func (q *Queue) countOneLocked(b *bucket, c *Quota, a *Answer, f limit.Flight, n
 	known.credential = a.Credential
 	known.Tell(limit.Count{Limit: c.Limit, Remaining: c.Remaining, Reset: c.Reset, Window: c.Window}, f.Left(), now, f.UpTo(), l.learner.Sent())
 	q.alignLocked(b, c, known.Renewed(), now)
+	if at := known.Renewed(); c.Remaining == 0 && at < limit.Never && at-now > q.cfg.MaxPause {
+		q.pauseLocked(b, at, now) // nobody waits for that
+	}
 }
 
 // alignLocked has a declared fixed window of the same size, and of unknown phase, end when the upstream's does.

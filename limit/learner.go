@@ -98,6 +98,11 @@ func NewLearner(b LearnerBounds) *Learner {
 	return l
 }
 
+// Inherit takes up what old has in flight, which is answered to l from then on.
+func (l *Learner) Inherit(old *Learner) {
+	l.sequence, l.told, l.inFlight, l.units, l.sent = old.sequence, old.sequence, old.inFlight, old.units, old.sent
+}
+
 // Slots returns how many may be in flight at now, and when that grows if nothing is answered until then; 0 is
 // any number, and [Never] says that it doesn't.
 func (l *Learner) Slots(now time.Duration) (n int, grows time.Duration) { return l.opening.slots(now) }

@@ -202,6 +202,9 @@ func (q *Quota) Renewed() time.Duration {
 	return q.reset + q.late
 }
 
+// Heard returns when the latest answer came that counts.
+func (q *Quota) Heard() time.Duration { return q.heard }
+
 func (q *Quota) expired(at time.Duration) bool { return q.known && q.Renewed() <= at }
 
 // Earliest returns the first moment, not before since, at which a request of the given cost may leave, when so much
