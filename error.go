@@ -24,6 +24,10 @@ var (
 	ErrQueueFull = leakyqueue.ErrQueueFull
 	ErrDeadline  = leakyqueue.ErrDeadline
 	ErrClosed    = leakyqueue.ErrClosed
+
+	// In addition to one of those: what is waited for comes of what the upstream has answered.
+	ErrLimited    = leakyqueue.ErrLimited
+	ErrOverloaded = leakyqueue.ErrOverloaded
 )
 
 func asError(err error) (*Error, bool) { return errors.AsType[*Error](err) }

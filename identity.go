@@ -32,7 +32,10 @@ func (k Key) in(p pattern) (keyIn, error) {
 
 // identify returns the upstream's name of what it counted a request in, together with what tells apart what it
 // counts apart under that name; "": it didn't say.
-func (t *Transport) identify(req *http.Request, key leakyqueue.Key, s headers.Signal) string {
+func (t *Transport) identify(req *http.Request, key leakyqueue.Key, s *headers.Signal) string {
+	if s.Bucket == "" && len(s.Quotas) == 0 {
+		return ""
+	}
 	host := hostOf(req.URL)
 	if s.Bucket == "" {
 		if len(s.Quotas) == 1 && s.Quotas[0].Partition != "" {

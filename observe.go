@@ -57,40 +57,52 @@ type heard struct {
 
 // observe has the buckets of a request hear what its answer says. What it says of a limit is about the last of its keys:
 // the narrowest, if wide rules come first. Of a pool it is the member that the request left with.
-func (t *Transport) observe(req *http.Request, keys []leakyqueue.Key, held *held, resp *http.Response, tries *tries) heard {
+func (t *Transport) observe(req *http.Request, keys []leakyqueue.Key, held *held, resp *http.Response, left leakyqueue.Departure, tries *tries) heard {
+	if !held.ticketOrNil().Tracked() && (resp == nil || resp.StatusCode == http.StatusOK && len(resp.Header) == 0) {
+		return heard{}
+	}
+	return t.hear(req, keys, held, resp, left, tries)
+}
+
+func (t *Transport) hear(req *http.Request, keys []leakyqueue.Key, held *held, resp *http.Response, left leakyqueue.Departure, tries *tries) heard {
 	var h heard
 	answer := leakyqueue.Answer{Verdict: leakyqueue.Unanswered, Key: -1}
 	if resp != nil {
 		h.signal = listen(resp, time.Now())
-		answer.Verdict = verdictOf(resp.StatusCode, h.signal.Cause)
-	}
-	switch h.signal.Cause {
-	case headers.Limited:
-		t.counts.limited.Add(1)
-		answer.Otherwise = t.retry.pausing.Delay(tries.n, 0)
-		answer.Pause = t.retry.asked(h.signal)
-	case headers.Overloaded:
-		t.counts.overloaded.Add(1)
-		answer.Pause = t.retry.asked(h.signal)
-	}
-	if h.signal.Scope == headers.ScopeGlobal {
-		answer.Key = 0 // the widest
-	}
-	answer.Concurrency = h.signal.Concurrency
-	if answer.Verdict != leakyqueue.Unanswered && len(keys) > 0 {
-		answer.Bucket = t.identify(req, keys[len(keys)-1], h.signal)
-	}
-	if len(h.signal.Quotas) > 0 && answer.Verdict == leakyqueue.Accepted { // of a refusal Pause has it
-		answer.Quotas, answer.Credential = quotasOf(h.signal), credentialOf(req)
+		answer = t.answerOf(req, keys, resp.StatusCode, &h.signal, tries)
 	}
 	switch {
-	case held != nil && !held.ticket.Zero():
+	case held != nil:
 		h.Heard = held.ticket.Answered(answer)
 		held.light = !h.Holds
 	case answer.Verdict == leakyqueue.Limited || answer.Verdict == leakyqueue.Overloaded || len(answer.Quotas) > 0:
-		h.Heard, _ = t.queue.Observe(time.Now(), answer, keys...)
+		h.Heard, _ = t.queue.Observe(left, answer, keys...)
 	}
 	return h
+}
+
+// answerOf translates a signal for the queue.
+func (t *Transport) answerOf(req *http.Request, keys []leakyqueue.Key, status int, s *headers.Signal, tries *tries) leakyqueue.Answer {
+	a := leakyqueue.Answer{Verdict: verdictOf(status, s.Cause), Key: -1, Concurrency: s.Concurrency}
+	switch s.Cause {
+	case headers.Limited:
+		t.counts.limited.Add(1)
+		a.Pause, a.Otherwise = t.retry.asked(s), t.retry.pausing.Delay(tries.n, 0)
+	case headers.Overloaded:
+		t.counts.overloaded.Add(1)
+		a.Pause = t.retry.asked(s)
+	}
+	if s.Scope == headers.ScopeGlobal {
+		a.Key = 0 // the widest
+	}
+	if a.Verdict == leakyqueue.Unanswered {
+		return a
+	}
+	a.Bucket = t.identify(req, keys[len(keys)-1], s)
+	if len(s.Quotas) > 0 && a.Verdict == leakyqueue.Accepted { // of a refusal Pause has it
+		a.Quotas, a.Credential = quotasOf(s), credentialOf(req)
+	}
+	return a
 }
 
 // verdictOf says what a status means for those who wait. Only an answer of the upstream itself to a request that it knows
@@ -108,7 +120,7 @@ func verdictOf(status int, cause headers.Cause) leakyqueue.Verdict {
 	}
 }
 
-func quotasOf(s headers.Signal) []leakyqueue.Quota {
+func quotasOf(s *headers.Signal) []leakyqueue.Quota {
 	quotas := make([]leakyqueue.Quota, len(s.Quotas))
 	for i, q := range s.Quotas {
 		quotas[i] = leakyqueue.Quota{Name: q.Name, Partition: q.Partition, Unit: q.Unit, Limit: q.Limit, Remaining: q.Remaining, Reset: q.Reset, Window: q.Window}
@@ -120,12 +132,23 @@ var credentialSeed = maphash.MakeSeed()
 
 // credentialOf tells apart for whom an upstream counts.
 func credentialOf(req *http.Request) uint64 {
-	return maphash.String(credentialSeed, req.Header.Get("Authorization"))
+	var h maphash.Hash
+	h.SetSeed(credentialSeed)
+	for _, name := range credentials {
+		for _, value := range req.Header[name] {
+			h.WriteString(name)
+			h.WriteString(value)
+		}
+	}
+	return h.Sum64()
 }
+
+// credentials are the headers in which APIs want them.
+var credentials = [...]string{"Authorization", "X-Api-Key", "Api-Key", "Private-Token", "X-Shopify-Access-Token"}
 
 // asked is for how long an upstream asked not to be asked again: as long as it says, else until an exhausted quota is
 // renewed; 0: it gave no hint.
-func (r *retrier) asked(s headers.Signal) time.Duration {
+func (r *retrier) asked(s *headers.Signal) time.Duration {
 	d := s.RetryAfter
 	if d <= 0 {
 		for _, q := range s.Quotas {

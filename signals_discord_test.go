@@ -10,13 +10,14 @@ import (
 	"github.com/outflow-go/outflow"
 	"github.com/outflow-go/outflow/internal/testserver"
 	"github.com/outflow-go/outflow/limit"
+	"github.com/outflow-go/outflow/presets"
 )
 
 // discordPaths have as many workers each as there are for all, so that no resource lies idle because of
 // another.
 func discordPaths(t *testing.T, paths []string) func(ctx context.Context, url string, worker int) *http.Request {
-	return func(ctx context.Context, url string, worker int) *http.Request {
-		return newRequest(ctx, t, http.MethodGet, url+paths[worker%len(paths)], nil)
+	return func(ctx context.Context, _ string, worker int) *http.Request {
+		return newRequest(ctx, t, http.MethodGet, "http://discord.com"+paths[worker%len(paths)], nil)
 	}
 }
 
@@ -92,6 +93,7 @@ func TestSignalsDiscordRoutes(t *testing.T) {
 	for _, c := range everyday() {
 		t.Run(c.String(), func(t *testing.T) {
 			meetsVendor(t, discordRoutes(t, outflow.Config{Rules: discordDeclared()}, c), c)
+			meetsVendor(t, discordRoutes(t, presets.Config(presets.Discord()), c), c)
 		})
 	}
 }

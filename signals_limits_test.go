@@ -30,7 +30,7 @@ func TestSignalsGCRA(t *testing.T) {
 		t.Run(c.String(), func(t *testing.T) {
 			// What is random in it, the jitter of the pauses and who comes first, moves it by one in a hundred.
 			var times []float64
-			for range when(c.near(), 5, 1) {
+			for range when(c.near(), 9, 1) {
 				o := gcra100(t, outflow.Config{}, c)
 				atMost(t, "failed calls", o.Failed, 0)
 				atMost(t, "429s", o.refused(), when(c.near(), 15, 60))

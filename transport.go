@@ -13,7 +13,7 @@ import (
 )
 
 // Config says what a Transport does. The zero Config is usable: it holds no limit of its own, obeys
-// what upstreams say, and retries.
+// what upstreams say, finds the limits that they refuse by, and retries.
 type Config struct {
 	// Base sends the requests. Nil: http.DefaultTransport.
 	Base http.RoundTripper
@@ -131,7 +131,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		ours.held.got(ours.response)
 
 		// Hear what the upstream says, for those who wait, before anybody gets a slot from this.
-		heard := t.observe(req, keys, ours.held, ours.response, &tries)
+		heard := t.observe(req, keys, ours.held, ours.response, left, &tries)
 
 		// Is it to be sent again, could it be, and is there a turn for it? Until all that is certain,
 		// the response remains whole: it may be the caller's.

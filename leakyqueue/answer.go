@@ -55,7 +55,7 @@ type Answer struct {
 // Heard is what was made of an answer.
 type Heard struct {
 	Paused bool          // the bucket is, so a retry needs no delay of its own
-	Holds  bool          // the ticket holds a slot until Done
+	Holds  bool          // the ticket may hold a slot until Done
 	Rest   time.Duration // in an outage: for how long a retry had better let others go first
 }
 
@@ -64,6 +64,9 @@ type Heard struct {
 func (t *Ticket) Answered(a Answer) Heard {
 	if t == nil || t.q == nil {
 		return Heard{}
+	}
+	if !t.tracked && a.Verdict == Accepted && len(a.Quotas) == 0 && a.Bucket == "" {
+		return Heard{Holds: true} // it may, which is to be found out by who calls Done
 	}
 	q := t.q
 	q.mu.Lock()
@@ -76,7 +79,7 @@ func (t *Ticket) Answered(a Answer) Heard {
 
 // Observe tells what an upstream said to a request that had left without a ticket, or whose ticket is
 // done. The keys are those of its demand.
-func (q *Queue) Observe(left time.Time, a Answer, keys ...Key) (Heard, error) {
+func (q *Queue) Observe(left Departure, a Answer, keys ...Key) (Heard, error) {
 	var heard Heard
 	if a.Key < 0 {
 		a.Key += len(keys)
@@ -85,7 +88,7 @@ func (q *Queue) Observe(left time.Time, a Answer, keys ...Key) (Heard, error) {
 	err := q.eachBucket(keys, func(b *bucket, now time.Duration) {
 		if i == a.Key || len(keys) == 0 {
 			cost := int64(1)
-			f := limit.Untracked(left.Sub(q.epoch), cost)
+			f := limit.Untracked(left.at, cost)
 			heard = q.hearLocked(b, f, &a, now)
 			q.countLocked(b, f, &a, now)
 			q.heardLocked(b, now)
@@ -108,6 +111,9 @@ func (q *Queue) answeredLocked(t *Ticket, a *Answer, now time.Duration) (heard H
 		var f limit.Flight
 		if i < len(t.flights) {
 			f = t.flights[i]
+		}
+		if !f.Tracked() {
+			f = limit.Untracked(t.since, t.costAt(i))
 		}
 		switch {
 		case i == about:

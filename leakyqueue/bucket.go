@@ -118,7 +118,7 @@ const lentAfter = time.Minute
 // fullUntil is when there is a slot again for somebody of the given level, if none is given back; now:
 // there is one.
 func (b *bucket) fullUntil(l level, now time.Duration) time.Duration {
-	if b.learn != nil {
+	if !b.learn.isCalm() {
 		if until := b.learn.crowdedUntil(now); until > now {
 			return until
 		}
@@ -264,7 +264,9 @@ func (q *Queue) makeBucket(k Key, now time.Duration) *bucket {
 		k.Rule.plain = b
 	}
 	if b.learn = k.Rule.newLearnt(); b.learn != nil {
-		k.Rule.alert.Add(1)
+		if !b.learn.calm {
+			k.Rule.alert.Add(1)
+		}
 		if b.learn.slots != nil {
 			b.slots = b.learn.slots.Slots()
 			b.ordinary = b.slots

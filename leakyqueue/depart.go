@@ -10,13 +10,15 @@ type Departure struct {
 	Place  Place         // for Demand.Place, should the request come again
 	Queued time.Duration // how long it waited, Demand.Delay included
 	Held   string        // the last bucket that held it back, as in Error.Bucket; "" if none did
+
+	at time.Duration // when
 }
 
 // Wait returns when one request of cost 1 may leave, or says why it won't, with an [*Error]. It is
 // for queues without a concurrency limit, which need [Queue.Acquire]: in those it returns
 // [ErrInvalid].
 func (q *Queue) Wait(ctx context.Context) error {
-	w, _, err := q.enter(ctx, &newcomer, nil)
+	w, _, _, err := q.enter(ctx, &newcomer, nil)
 	if w != nil {
 		_, err = q.await(ctx, w, 0)
 	}
@@ -39,19 +41,19 @@ func (q *Queue) Acquire(ctx context.Context, d Demand) (*Ticket, error) {
 // ticket, which is overwritten, is the caller's. It may be nil if no key of the demand has a
 // concurrency limit. Where nobody waits, Depart allocates nothing.
 func (q *Queue) Depart(ctx context.Context, d Demand, t *Ticket) (Departure, error) {
-	w, place, err := q.enter(ctx, &d, t)
+	w, place, at, err := q.enter(ctx, &d, t)
 	if w != nil {
 		return q.await(ctx, w, d.delay())
 	}
-	return Departure{Place: place}, err
+	return Departure{Place: place, at: at}, err
 }
 
 // Enter is the first half of Depart: it returns at once, with the error if the request may not wait,
 // and else with its turn, for which [Turn.Await] waits. Who holds something until it is certain that
 // a retry is let in gives it up between the two.
 func (q *Queue) Enter(ctx context.Context, d Demand, t *Ticket) (Turn, error) {
-	w, place, err := q.enter(ctx, &d, t)
-	return Turn{q: q, w: w, ticket: t, delay: d.delay(), place: place}, err
+	w, place, at, err := q.enter(ctx, &d, t)
+	return Turn{q: q, w: w, ticket: t, delay: d.delay(), place: place, at: at}, err
 }
 
 // A Turn is a request that is let in: it has left, or waits. It ends with one call of Await or Cancel.
@@ -61,6 +63,7 @@ type Turn struct {
 	ticket *Ticket
 	delay  time.Duration
 	place  Place
+	at     time.Duration
 }
 
 // enter lets the request leave at once, and returns its place, or refuses it, or returns a waiter for
@@ -69,9 +72,9 @@ type Turn struct {
 // A goroutine begins with 2 KiB of stack. What it takes to come in, and to wait, is kept small enough
 // to fit, since to move to a larger stack costs more than all the rest: so what is rarely needed is in
 // functions that aren't inlined.
-func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Place, error) {
+func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (_ *waiter, _ Place, at time.Duration, _ error) {
 	if ctx.Err() != nil {
-		return nil, 0, ended(ctx, nil, 0)
+		return nil, 0, 0, ended(ctx, nil, 0)
 	}
 	spare := q.spareWaiter()
 	q.mu.Lock()
@@ -87,7 +90,7 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Place
 	if err != nil {
 		q.unlock(now)
 		q.keepSpare(spare)
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
 	if d.Delay <= 0 {
 		if by, at := q.blockedLocked(buckets, &r, true, now, now); by == nil {
@@ -101,16 +104,16 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (*waiter, Place
 			q.issueLocked(t, buckets, &r, at, now)
 			q.unlock(now)
 			q.keepSpare(spare)
-			return nil, r.place, nil
+			return nil, r.place, now, nil
 		}
 	}
 	w, refused := q.enqueueLocked(ctx, buckets, &r, d, t, spare, now)
 	q.unlock(now)
 	if refused != nil {
 		q.keepSpare(spare)
-		return nil, 0, refused
+		return nil, 0, 0, refused
 	}
-	return w, 0, nil
+	return w, 0, 0, nil
 }
 
 // enqueueLocked puts a request that can't leave now into the queue, or says why it may not wait.
@@ -231,7 +234,7 @@ func (q *Queue) earliestLocked(buckets []*bucket, r *request, ahead func(i int) 
 // Enter, or one with the same deadline.
 func (t Turn) Await(ctx context.Context) (Departure, error) {
 	if t.w == nil {
-		return Departure{Place: t.place}, nil
+		return Departure{Place: t.place, at: t.at}, nil
 	}
 	return t.q.await(ctx, t.w, t.delay)
 }
@@ -251,7 +254,7 @@ func (q *Queue) await(ctx context.Context, w *waiter, delay time.Duration) (Depa
 	if w.state == refused {
 		return Departure{}, q.refusedWaiter(w, queued)
 	}
-	left := Departure{Place: w.place, Queued: queued}
+	left := Departure{Place: w.place, Queued: queued, at: w.deadline + time.Duration(w.at)}
 	if b := w.heldBy(); b != nil {
 		left.Held = b.key.String()
 	}

@@ -33,6 +33,13 @@
 // A line that something else holds back doesn't hold up the others. A cost above one has those behind
 // it in its flow wait, even if a lighter one could leave meanwhile: otherwise it might wait for ever.
 //
+// # Learning
+//
+// A rule may learn from answers ([Rule.Learn]): who departs with a ticket tells what was said to it, by
+// [Ticket.Answered]. A bucket that has something to learn needs a ticket for each departure, and its limits are
+// then the declared ones and what a [limit.Learner] and a [limit.Quota] make of the answers. One that has learnt
+// that nothing holds it back is as one that doesn't learn.
+//
 // # Cancellation
 //
 // A context that ends takes its waiter out of the line, and the error has the context's cause. If

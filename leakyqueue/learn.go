@@ -36,7 +36,9 @@ func (r *Rule) Learn(l Learning) {
 	if r.pool != nil {
 		for _, m := range r.pool.members {
 			m.learn = r.newLearnt()
-			r.alert.Add(1)
+			if !m.learn.isCalm() {
+				r.alert.Add(1)
+			}
 		}
 	}
 }
@@ -47,7 +49,7 @@ type learnt struct {
 	quotas  []quota
 	slots   *limit.Gradient // with an adaptive concurrency
 	used    time.Duration   // when something left
-	calm    bool            // it needn't be told of departures
+	calm    bool            // it holds back nobody, and needn't be told of departures
 	because because         // of the latest refusal
 }
 
@@ -71,12 +73,13 @@ func (r *Rule) newLearnt() *learnt {
 	if adapts {
 		l.slots = new(limit.NewGradient(minSlots, maxSlots))
 	}
+	l.calm = l.learner.Calm() && l.slots == nil
 	return l
 }
 
 // crowdedUntil is when there is room again in flight, if nothing is answered; now: there is room.
 func (l *learnt) crowdedUntil(now time.Duration) time.Duration {
-	if l == nil {
+	if l.isCalm() {
 		return now
 	}
 	n, grows := l.learner.Slots(now)
@@ -94,7 +97,7 @@ func (l *learnt) crowdedUntil(now time.Duration) time.Duration {
 
 // earliest is when a request may leave as far as what was learnt goes.
 func (l *learnt) earliest(b *bucket, since time.Duration, ahead, cost int64) time.Duration {
-	if l == nil {
+	if l.isCalm() {
 		return since
 	}
 	since = l.learner.Earliest(since, ahead)
@@ -106,7 +109,7 @@ func (l *learnt) earliest(b *bucket, since time.Duration, ahead, cost int64) tim
 
 // mark is by how much what was learnt adds to [bucket.mark].
 func (l *learnt) mark(now time.Duration) time.Duration {
-	if l == nil {
+	if l.isCalm() {
 		return 0
 	}
 	return max(0, l.learner.Earliest(now, 0)-now)
@@ -119,7 +122,7 @@ func (l *learnt) departs(tracked bool, due, now time.Duration, cost int64) limit
 		l.quotas[i].Depart(now)
 	}
 	if !tracked {
-		l.learner.Pass(now, cost)
+		l.learner.Pass(due, now, cost)
 		return limit.Flight{}
 	}
 	return l.learner.Depart(due, now, cost)

@@ -54,7 +54,9 @@ func (q *Queue) AddPool(name string, members []string, limits ...limit.Limit) (*
 	p.at = q.makeBucket(Key{Rule: r}, now)
 	p.at.pool, p.at.state = p, limit.State{}
 	if p.at.learn != nil { // its members learn
-		r.alert.Add(-1)
+		if !p.at.learn.calm {
+			r.alert.Add(-1)
+		}
 		p.at.learn, p.at.slots, p.at.ordinary = nil, 0, 0
 	}
 	for _, m := range members {

@@ -28,6 +28,7 @@ type Ticket struct {
 	flights    []limit.Flight
 	fewFlights [2]limit.Flight
 	answered   bool
+	tracked    bool // the answer matters, whatever it is; set before the departure, and not guarded
 
 	order links[Ticket] // in Queue.out
 }
@@ -49,8 +50,17 @@ func (t *Ticket) Done() {
 	t.q.unlock(now)
 }
 
-// Zero reports whether no request has left with the ticket yet.
-func (t *Ticket) Zero() bool { return t.q == nil }
+// Tracked reports whether [Ticket.Answered] is to be called whatever the answer is. Of one that isn't tracked,
+// only an answer that says something of limits matters.
+func (t *Ticket) Tracked() bool { return t != nil && t.tracked }
+
+// costAt is what was charged to the i-th bucket.
+func (t *Ticket) costAt(i int) int64 {
+	if t.costs != nil {
+		return int64(t.costs[i])
+	}
+	return t.cost
+}
 
 // Place returns the request's place in the queue's order, for [Demand.Place].
 func (t *Ticket) Place() Place { return t.place }
@@ -79,7 +89,11 @@ func (q *Queue) issueLocked(t *Ticket, buckets []*bucket, r *request, due, now t
 			b = b.pool.chosen
 			t.buckets[i] = b
 		}
-		if b.learn != nil {
+		switch {
+		case b.learn == nil:
+		case b.learn.calm:
+			b.learn.departs(false, due, now, r.costAt(i))
+		default:
 			for len(t.flights) < i {
 				t.flights = append(t.flights, limit.Flight{})
 			}
@@ -95,6 +109,7 @@ func (q *Queue) issueLocked(t *Ticket, buckets []*bucket, r *request, due, now t
 			t.more = append(t.more, b)
 		}
 	}
+	t.tracked = len(t.flights) > 0
 	if t.slot != nil {
 		q.out.push(t)
 	}

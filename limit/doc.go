@@ -53,6 +53,12 @@
 // our clock is ahead of its by no more than the fastest request takes (fixed windows: and a guard more).
 // It takes work that saturates a window at most 1 % longer.
 //
+// # What isn't declared
+//
+// A [Learner] finds the limit of an upstream from what it refuses, a [Gradient] how many requests it does at
+// once from its latency, and a [Quota] keeps what a server says is left. They are arithmetic like State, and
+// hold back in addition to it.
+//
 // # Concurrency
 //
 // [Concurrent] is a gate and not a time, so it takes no part in the arithmetic: [Set.Slots] tells

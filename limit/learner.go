@@ -49,6 +49,7 @@ type Learner struct {
 	sequence  uint64        // of the last departure
 	told      uint64        // the last departure before the latest refusal was known: those up to it are no news
 	toldAt    time.Duration // when that refusal became known
+	refused   bool          // there was one
 	inFlight  int
 	units     int64         // in flight
 	sent      int64         // units, ever
@@ -141,9 +142,16 @@ func (l *Learner) Depart(due, now time.Duration, cost int64) Flight {
 	return Flight{sequence: l.sequence, at: now, with: int32(min(l.inFlight, math.MaxInt32)), cost: int32(min(cost, math.MaxInt32)), upTo: l.sent}
 }
 
-// Pass notes a departure of which only a refusal will be told, with [Untracked]. It is for a Learner that is
-// [Learner.Calm].
-func (l *Learner) Pass(now time.Duration, cost int64) { l.passed.add(now, cost) }
+// Pass notes a departure of which only a refusal will be told, with [Untracked]: a Learner that is [Learner.Calm]
+// needn't hear of more. It counts as accepted until then.
+func (l *Learner) Pass(due, now time.Duration, cost int64) {
+	l.passed.add(now, cost)
+	l.sent += cost
+	l.pace.depart(due, now, cost, l.roundTrip, l.bounds)
+	l.pace.units += float64(cost)
+	l.pace.row = 0
+	l.outage.depart(now)
+}
 
 // Untracked is the Flight of a departure that was noted with [Learner.Pass].
 func Untracked(left time.Duration, cost int64) Flight {
@@ -161,7 +169,7 @@ func (l *Learner) landed(f Flight) {
 // news reports whether f left after the latest refusal was known.
 func (l *Learner) news(f Flight) bool {
 	if f.sequence == 0 {
-		return f.at > l.toldAt
+		return !l.refused || f.at > l.toldAt
 	}
 	return f.sequence > l.told
 }
@@ -199,12 +207,15 @@ func (l *Learner) Lost(f Flight) { l.landed(f) }
 // hint. It returns for how long nobody should leave, if it gave none: 0, or up to otherwise.
 func (l *Learner) Refused(f Flight, wait, otherwise time.Duration, concurrency bool, now time.Duration) (pause time.Duration) {
 	l.landed(f)
+	if f.sequence == 0 {
+		l.pace.units = max(0, l.pace.units-float64(f.cost))
+	}
 	if l.bounds.Passive {
 		return otherwise
 	}
 	news := l.news(f)
 	if news {
-		l.told, l.toldAt = l.sequence, now
+		l.refused, l.told, l.toldAt = true, l.sequence, now
 	}
 	if !l.bounds.NoWindow || concurrency {
 		if concurrency || wait == 0 && l.opening.concerns(f, l.pace.rate > 0) {

@@ -44,7 +44,6 @@ type pace struct {
 	units     float64       // accepted since the last refusal
 	refusedAt time.Duration
 	row       int // refusals without an acceptance between them
-	once      bool
 }
 
 func (p *pace) ramp(rate float64, b LearnerBounds) {
@@ -157,7 +156,7 @@ func (p *pace) refused(f Flight, pause time.Duration, l *Learner, now time.Durat
 	fast := p.rate
 	switch low, high := p.bracket(f.at, h); {
 	case p.burst > 2 && low > 0:
-		p.hold(min(low+(high-low)/4, fast), min(low+(high-low)*3/8, fast), horizon, b)
+		p.hold(min(low, fast), min(low+(high-low)/4, fast), horizon, b)
 		p.saved = min(p.burst, p.rate*pause.Seconds()) / 2
 		return
 	case p.burst > 0 && p.phase == ramping && low > 0:
@@ -180,14 +179,16 @@ func (p *pace) refused(f Flight, pause time.Duration, l *Learner, now time.Durat
 		p.hold(fast, low+(high-low)/2, horizon, b)
 		return
 	}
-	by := 0.97
+	by := 0.98
 	switch {
-	case p.units < 3:
+	case p.row > 0: // nothing was accepted since the one before
 		by = 0.7
+	case p.units < 3:
+		by = 0.9
 	case p.units < 20:
-		by = 0.85
+		by = 0.94
 	case p.units < 100:
-		by = 0.93
+		by = 0.96
 	}
 	if p.phase == holding && p.units >= 20 && fast > 0.95*p.goal {
 		horizon = min(2*p.horizon, maxHorizon) // again
@@ -221,7 +222,7 @@ func (p *pace) first(f Flight, pause time.Duration, l *Learner, horizon time.Dur
 			p.lasted = 0
 		}
 	}
-	p.ramp(max(modest, float64(max(units, 1))/(lasted+pause*2/5+time.Millisecond).Seconds()), b)
+	p.ramp(max(modest, float64(max(units, 1))/(lasted+pause/3+time.Millisecond).Seconds()), b)
 }
 
 // bracket returns the rates between which a limit of that burst lies that accepted what it did, and refused

@@ -61,7 +61,7 @@ func Anthropic(limits ...AnthropicLimits) Preset {
 		}
 		if n := l.InputTokensPerMinute; n > 0 {
 			r := rule
-			r.Name, r.Limits = m.name("anthropic input tokens"), quota(n, time.Minute)
+			r.Name, r.Unit, r.Limits = m.name("anthropic input tokens"), "input-tokens", quota(n, time.Minute)
 			r.Cost = func(req *http.Request) int { return atMost(n, read(req).tokens) }
 			r.Settle = func(resp *http.Response) (int, bool) {
 				u, ok := usageOf(resp)
@@ -71,7 +71,7 @@ func Anthropic(limits ...AnthropicLimits) Preset {
 		}
 		if n := l.OutputTokensPerMinute; n > 0 {
 			r := rule
-			r.Name, r.Limits = m.name("anthropic output tokens"), quota(n, time.Minute)
+			r.Name, r.Unit, r.Limits = m.name("anthropic output tokens"), "output-tokens", quota(n, time.Minute)
 			r.Cost = func(req *http.Request) int {
 				if output := read(req, "max_tokens").number("max_tokens"); output > 0 {
 					return atMost(n, min(output, anAnswer))

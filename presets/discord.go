@@ -14,7 +14,8 @@ import (
 //     webhooks, but for answers to interactions, to which that limit doesn't apply (nor to their follow-ups,
 //     but those can't be told from webhooks, and are held here);
 //   - "discord route": no limit that is declared, and a bucket for each route, method and major parameter
-//     (channel, guild or webhook), so that a refusal holds up nobody else.
+//     (channel, guild or webhook), so that a refusal holds up nobody else. Routes of which Discord says that
+//     they are counted together, by X-RateLimit-Bucket, share one from then on.
 //
 // Discord asks not to declare the limits of routes, since they differ and change: every answer tells
 // them. 10,000 answers of 401, 403 or 429 in 10 minutes get an IP address banned for a while.
@@ -25,7 +26,7 @@ func Discord() Preset {
 		Hosts:   []string{"discord.com"},
 		Rules: []outflow.Rule{
 			{Name: "discord", Match: "discord.com/api/", When: notInteraction, Key: Credential("Authorization"), Limits: spaced(50, time.Second)},
-			{Name: "discord route", Match: "discord.com/api/", Key: within(discordRoute)},
+			{Name: "discord route", Match: "discord.com/api/", Key: within(discordRoute), Identity: within(discordResource)},
 		},
 	}
 }
@@ -63,6 +64,19 @@ func discordRoute(req *http.Request) string {
 		}
 	}
 	return method(req) + " /" + strings.Join(s, "/")
+}
+
+// discordResource is the major parameter, which Discord counts apart, whatever its name of the bucket.
+func discordResource(req *http.Request) string {
+	s := discordPath(req)
+	if len(s) < 2 || s[0] != "channels" && s[0] != "guilds" && s[0] != "webhooks" {
+		return ""
+	}
+	resource := s[0] + "/" + s[1]
+	if s[0] == "webhooks" && len(s) > 2 {
+		resource += "/" + hash(s[2])
+	}
+	return resource
 }
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

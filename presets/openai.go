@@ -65,7 +65,7 @@ func OpenAI(limits ...OpenAILimits) Preset {
 		}
 		if n := l.TokensPerMinute; n > 0 {
 			r := rule
-			r.Name, r.Limits = m.name("openai tokens"), quota(n, time.Minute)
+			r.Name, r.Unit, r.Limits = m.name("openai tokens"), "tokens", quota(n, time.Minute)
 			r.Cost = func(req *http.Request) int {
 				reserved, bounded := openAITokens(req)
 				if !bounded {
