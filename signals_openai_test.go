@@ -113,6 +113,7 @@ func TestSignalsOpenAI(t *testing.T) {
 					// Half of what those in flight are charged at the end is given back and isn't used: 3 in 100.
 					o.Quota = o.Quota * 97 / 100
 				}
+				o.save(t) // as it is judged
 				meetsVendor(t, o, c)
 			})
 		}
