@@ -22,12 +22,12 @@ import (
 //
 // It starts with 4 in flight, and half as many again in each round trip: TCP's slow start (RFC 5681 §3.1),
 // which doubles, with less to lose. A refusal for concurrency ends that, at one less than was refused.
-// Whether one more would do is tried later: after half a second, then 5 s, and twice as long each time it would not.
+// Whether one more would do is tried later: after half a second, then 10 s, and twice as long each time it would not.
 //
 // # Pace
 //
 // The first refusal for the rate tells how many were accepted in how long: that is the rate to begin with, and,
-// if they were accepted at once, the burst. From there the rate doubles every quarter of a second, up to the
+// if they were accepted at once, the burst. From there the rate doubles every fifth of a second, or every four round trips, up to the
 // next refusal. A limit of rate r and burst b refuses when more than b + r·t came in some time t, so the
 // refusal tells r, if b is known, to within a departure.
 //
