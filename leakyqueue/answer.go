@@ -108,12 +108,12 @@ func (q *Queue) answeredLocked(t *Ticket, a *Answer, now time.Duration) (heard H
 		about += len(t.buckets)
 	}
 	for i, b := range t.buckets {
-		var f limit.Flight
-		if i < len(t.flights) {
-			f = t.flights[i]
-		}
-		if !f.Tracked() {
-			f = limit.Untracked(t.since, t.costAt(i))
+		f := t.flight(i)
+		if b = b.live(); b == nil {
+			if i != about || a.Verdict == Accepted || a.Verdict == Unanswered {
+				continue
+			}
+			b = q.bucketLocked(t.buckets[i].key, now)
 		}
 		switch {
 		case i == about:
@@ -129,12 +129,27 @@ func (q *Queue) answeredLocked(t *Ticket, a *Answer, now time.Duration) (heard H
 		q.countsLocked(t, about, a, now)
 	}
 	if a.Bucket != "" && about >= 0 && about < len(t.buckets) {
-		q.identifyLocked(t.buckets[about], a.Bucket, now)
+		if b := t.buckets[about].live(); b != nil {
+			q.identifyLocked(b, a.Bucket, now)
+		}
 	}
 	for _, b := range t.buckets {
-		q.heardLocked(b, now)
+		if b = b.live(); b != nil {
+			q.heardLocked(b, now)
+		}
 	}
 	return heard
+}
+
+// flight is the departure from the i-th bucket, for the one that has its keys now.
+func (t *Ticket) flight(i int) limit.Flight {
+	if i >= len(t.flights) || !t.flights[i].Tracked() || t.buckets[i].gone && t.buckets[i].into == nil {
+		return limit.Untracked(t.since, t.costAt(i))
+	}
+	if t.buckets[i].gone {
+		return t.flights[i].Joined()
+	}
+	return t.flights[i]
 }
 
 // hearLocked has b learn of an answer, and pauses it if that says so.

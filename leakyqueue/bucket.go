@@ -66,7 +66,8 @@ type bucket struct {
 	learn    *learnt // nil: it learns nothing
 	named    string  // the upstream's name of it
 	alsoKeys []Key   // further keys that have this bucket
-	gone     bool    // another bucket has its keys
+	gone     bool    // it is forgotten, or another bucket has its keys:
+	into     *bucket // this one
 
 	pausedUntil time.Duration
 	unpaused    *limit.State  // state without the pause; nil: something has left since
@@ -258,6 +259,7 @@ func (q *Queue) newBucket(k Key, now time.Duration) *bucket {
 // makeBucket makes a bucket that is never forgotten, unless it is in Queue.buckets.
 func (q *Queue) makeBucket(k Key, now time.Duration) *bucket {
 	q.ids++
+	k.Cost = 0 // which is of one demand
 	b := &bucket{id: q.ids, key: k, state: k.Rule.set.NewState(q.epoch, k.Value), slots: k.Rule.set.Slots(), ordinary: k.Rule.set.OrdinarySlots(), highSeen: -longest, order: &noOrder, wake: never, used: now}
 	k.Rule.buckets[k.Value] = b
 	if k.Value == "" {

@@ -50,8 +50,11 @@ func (q *Queue) cancelLocked(w *waiter, now time.Duration) {
 		b.settle(w.deadline, w.deadline+time.Duration(w.at), w.costAt(i), 0, now) // the deadline is when it was charged
 		b.counts.Departed--
 	}
-	if w.ticket != nil && w.ticket.slot != nil {
-		q.giveBackLocked(w.ticket, now)
+	if w.ticket != nil {
+		q.answeredLocked(w.ticket, &Answer{Verdict: Unanswered}, now)
+		if w.ticket.slot != nil {
+			q.giveBackLocked(w.ticket, now)
+		}
 	}
 	for _, b := range l.line.buckets {
 		q.freedLocked(b)

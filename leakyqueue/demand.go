@@ -50,7 +50,7 @@ func (q *Queue) demandedLocked(few []*bucket, d *Demand, t *Ticket, now time.Dur
 	}
 	if len(d.Keys) == 0 {
 		if int64(cost) > q.own.maxCost {
-			return nil, r, neverFits(cost, q.own)
+			return nil, r, neverFits(cost, q.own, q.own.maxCost)
 		}
 		few = append(few, q.bucketLocked(Key{Rule: q.own}, now))
 	}
@@ -73,8 +73,8 @@ func (q *Queue) demandedLocked(few []*bucket, d *Demand, t *Ticket, now time.Dur
 			alias = true // the upstream counts both in one
 			continue
 		}
-		if int64(cmp.Or(k.Cost, cost)) > k.Rule.maxCost {
-			return nil, r, neverFits(cmp.Or(k.Cost, cost), k.Rule)
+		if most := min(k.Rule.maxCost, b.key.Rule.maxCost); int64(cmp.Or(k.Cost, cost)) > most {
+			return nil, r, neverFits(cmp.Or(k.Cost, cost), k.Rule, most)
 		}
 		few = append(few, b)
 		if k.Cost != 0 && k.Cost != cost {
@@ -119,8 +119,8 @@ func invalidMember(i int, k Key) error {
 }
 
 //go:noinline
-func neverFits(cost int, r *Rule) error {
-	return fmt.Errorf("leakyqueue: %w: a cost of %d never leaves: %q lets %d go in a window", ErrInvalid, cost, r.name, r.maxCost)
+func neverFits(cost int, r *Rule, most int64) error {
+	return fmt.Errorf("leakyqueue: %w: a cost of %d never leaves: %q lets %d go in a window", ErrInvalid, cost, r.name, most)
 }
 
 //go:noinline

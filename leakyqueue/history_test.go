@@ -356,6 +356,9 @@ func (q *Queue) check(changed bool) error {
 			return fmt.Errorf("%s: %d lanes are parked, the count is %d", b.key, parked, b.parked.n)
 		}
 	}
+	if err := q.alerts(); err != nil {
+		return err
+	}
 	for _, p := range q.pools {
 		n -= 1 + len(p.members)
 	}

@@ -1,6 +1,7 @@
 package leakyqueue
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -44,6 +45,10 @@ func (q *Queue) canMergeLocked(b, to *bucket) bool {
 	return true
 }
 
+// maxAlsoKeys bounds how many keys of one bucket are remembered beside its own. One that is forgotten gets a bucket of
+// its own when it comes again, until that is named.
+const maxAlsoKeys = 1000
+
 // mergeLocked has those who wait for b wait for to, in their places, and those who come for b's keys too.
 func (q *Queue) mergeLocked(b, to *bucket, now time.Duration) {
 	q.forgetName(b)
@@ -60,39 +65,96 @@ func (q *Queue) mergeLocked(b, to *bucket, now time.Duration) {
 			k.Rule.alert.Add(-1)
 		}
 	}
-	b.alsoKeys, b.gone = nil, true
+	for len(to.alsoKeys) > maxAlsoKeys {
+		to.forgetAlso(0)
+	}
+	b.alsoKeys, b.gone, b.into = nil, true, to
 	q.buckets.remove(b)
 
+	to.highSeen = max(to.highSeen, b.highSeen)
 	to.shutUntil, to.saidUntil = max(to.shutUntil, b.shutUntil), max(to.saidUntil, b.saidUntil)
 	if b.pausedUntil > max(now, to.pausedUntil) {
 		q.pauseLocked(to, b.pausedUntil, now)
 	}
-	var waiters []*waiter
+	q.moveFlightsLocked(b, to)
+	q.moveWaitersLocked(b, to, now)
+	q.usedLocked(to, now)
+	q.refuseTooCostlyLocked(to, now)
+	q.dispatchLocked(to, now)
+}
+
+// forgetAlso forgets the i-th key that has b beside its own.
+func (b *bucket) forgetAlso(i int) {
+	k := b.alsoKeys[i]
+	b.alsoKeys = slices.Delete(b.alsoKeys, i, i+1)
+	k.Rule.forget(k.Value)
+	if !b.learn.isCalm() {
+		k.Rule.alert.Add(-1)
+	}
+}
+
+// moveFlightsLocked has what has left from b be out from to.
+func (q *Queue) moveFlightsLocked(b, to *bucket) {
+	if b.learn != nil && to.learn != nil {
+		to.learn.learner.Join(&b.learn.learner)
+	}
+	if b.out == 0 {
+		return
+	}
+	to.out, b.out = to.out+b.out, 0
+	for t := q.out.front; t != nil; t = t.order.after {
+		if t.slot == b {
+			t.slot = to
+		}
+		for i := range t.more {
+			if t.more[i] == b {
+				t.more[i] = to
+			}
+		}
+	}
+}
+
+// moveWaitersLocked has those who wait for b wait for to. All of them go before the first comes, since with that some
+// may leave.
+func (q *Queue) moveWaitersLocked(b, to *bucket, now time.Duration) {
+	var waiters, outside []*waiter
+	var lines []*line
 	for _, l := range q.lanesOf(b) {
 		waiters = append(waiters, l.inOrder()...)
+		if !slices.Contains(lines, l.line) {
+			lines = append(lines, l.line)
+		}
 	}
+	for _, n := range lines {
+		for w := n.outside.front; w != nil; w = w.order.after {
+			outside = append(outside, w)
+		}
+	}
+	slices.SortFunc(waiters, func(a, b *waiter) int { return cmp.Compare(a.place, b.place) })
 	for _, d := range q.delayed {
 		if d.lane.indexOf(b) >= 0 {
 			waiters = append(waiters, d.waiter)
 		}
 	}
-	for _, w := range waiters {
-		q.moveLocked(w, b, to, now)
+	waiters = append(waiters, outside...)
+
+	of := make([][]*bucket, len(waiters))
+	for i, w := range waiters {
+		of[i] = slices.Clone(w.lane.line.buckets)
+		of[i][w.lane.indexOf(b)] = to
+		if at := w.lane.parkedAt; at != nil && at != b {
+			q.stirred = append(q.stirred, at)
+		}
+		q.removeLocked(w)
 	}
-	q.usedLocked(to, now)
-	q.dispatchLocked(to, now)
+	for i, w := range waiters {
+		q.arriveLocked(w, of[i], now)
+	}
 }
 
-// moveLocked has w wait for to instead of b.
-func (q *Queue) moveLocked(w *waiter, b, to *bucket, now time.Duration) {
-	from, state, at := w.lane, w.state, w.lane.parkedAt
-	q.removeLocked(w)
-	if at != nil && at != b {
-		q.stirred = append(q.stirred, at)
-	}
-	buckets := slices.Clone(from.line.buckets)
-	buckets[slices.Index(buckets, b)] = to
-	w.lane = q.laneFor(buckets, from.key)
+// arriveLocked has w, who is in no lane, wait for the buckets in the state that it was in.
+func (q *Queue) arriveLocked(w *waiter, buckets []*bucket, now time.Duration) {
+	w.lane = q.laneFor(buckets, w.lane.key)
 	for _, o := range buckets {
 		if o.waiting == 0 {
 			o.inTimeUntil = never
@@ -102,12 +164,22 @@ func (q *Queue) moveLocked(w *waiter, b, to *bucket, now time.Duration) {
 	}
 	q.waiting++
 	w.held = 0
-	if state == delayed {
-		w.state = delayed
+	switch w.state {
+	case delayed:
 		w.lane.delayed++
 		q.delayed.push(delayedWaiter{w})
-		return
+	case outside:
+		q.leaveOutside(w)
+		q.hasRoom(w.lane.line)
+	default:
+		q.joinLocked(w, now)
 	}
-	w.state = waiting
-	q.joinLocked(w, now)
+}
+
+// live is b, or the bucket that has its keys now; nil: it was forgotten.
+func (b *bucket) live() *bucket {
+	for b != nil && b.gone {
+		b = b.into
+	}
+	return b
 }

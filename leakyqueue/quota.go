@@ -65,11 +65,9 @@ func (q *Queue) countsLocked(t *Ticket, about int, a *Answer, now time.Duration)
 				break
 			}
 		}
-		var f limit.Flight
-		if at < len(t.flights) {
-			f = t.flights[at]
+		if b := t.buckets[at].live(); b != nil {
+			q.countOneLocked(b, &a.Quotas[i], a, t.flight(at), now)
 		}
-		q.countOneLocked(t.buckets[at], &a.Quotas[i], a, f, now)
 	}
 }
 

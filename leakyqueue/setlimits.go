@@ -2,6 +2,7 @@ package leakyqueue
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/outflow-go/outflow/limit"
@@ -24,9 +25,13 @@ func (r *Rule) SetLimits(limits ...limit.Limit) error {
 	now := q.now()
 	r.set, r.maxCost = set, set.MaxCost()
 	r.slots.Store(slotsOf(set))
-	for _, b := range r.buckets {
-		if !b.isPool() && b.key.Rule == r {
+	for value, b := range r.buckets {
+		switch {
+		case b.isPool():
+		case b.key == Key{Rule: r, Value: value}:
 			q.adoptLocked(b, set, now)
+		case b.key.Rule != r && len(limits) > 0: // which hold in buckets of its own
+			b.forgetAlso(slices.Index(b.alsoKeys, Key{Rule: r, Value: value}))
 		}
 	}
 	if r.pool != nil {

@@ -104,6 +104,21 @@ func (l *Learner) Inherit(old *Learner) {
 	l.sequence, l.told, l.inFlight, l.units, l.sent = old.sequence, old.sequence, old.inFlight, old.units, old.sent
 }
 
+// Join takes up what o has in flight, which is answered to l from then on with [Flight.Joined].
+func (l *Learner) Join(o *Learner) {
+	l.inFlight += o.inFlight
+	l.units += o.units
+	l.sent += o.sent
+}
+
+// Joined is the flight for a Learner that its own has been joined with.
+func (f Flight) Joined() Flight {
+	if f.sequence != 0 {
+		f.sequence, f.upTo = 1, 0 // as old as any
+	}
+	return f
+}
+
 // Slots returns how many may be in flight at now, and when that grows if nothing is answered until then; 0 is
 // any number, and [Never] says that it doesn't.
 func (l *Learner) Slots(now time.Duration) (n int, grows time.Duration) { return l.opening.slots(now) }
@@ -167,8 +182,8 @@ func Untracked(left time.Duration, cost int64) Flight {
 // landed takes f out of what is in flight.
 func (l *Learner) landed(f Flight) {
 	if f.sequence != 0 {
-		l.inFlight--
-		l.units -= int64(f.cost)
+		l.inFlight = max(0, l.inFlight-1)
+		l.units = max(0, l.units-int64(f.cost))
 	}
 }
 
