@@ -2,12 +2,10 @@ package limit_test
 
 import (
 	"container/heap"
-	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/outflow-go/outflow/limit"
@@ -66,7 +64,6 @@ type sim struct {
 	by       map[int]int
 	departs  []time.Duration
 	statuses []int
-	trace    bool
 	resting  map[int]func()
 }
 
@@ -136,10 +133,6 @@ func (s *sim) depart(c *call, due time.Duration) {
 }
 
 func (s *sim) answered(c *call, f limit.Flight, a answer) {
-	if s.trace && a.status != 200 {
-		n, _ := s.l.Slots(s.now)
-		fmt.Printf("%8.3f %d rate %.1f slots %d in flight %d\n", s.now.Seconds(), a.status, s.l.Rate(), n, inFlight(s.l))
-	}
 	again := func(rest time.Duration) {
 		if c.tries >= 5 {
 			s.failed++
@@ -187,10 +180,6 @@ func (s *sim) answered(c *call, f limit.Flight, a answer) {
 			rest <<= c.tries - 1
 		}
 		again(rest)
-	}
-	if s.trace && a.status != 200 {
-		n, _ := s.l.Slots(s.now)
-		fmt.Printf("%8.3f -> with %d rate %.1f slots %d \n", s.now.Seconds(), f, s.l.Rate(), n)
 	}
 	s.dispatch(s.now)
 }
@@ -289,97 +278,8 @@ func (b *brownOut) arrive(now time.Duration) answer {
 }
 func (b *brownOut) ended(time.Duration) {}
 
-func (s *sim) report(t *testing.T, name string, ideal time.Duration) {
-	t.Logf("%-28s %.3f× failed %d attempts %d 429s %d 503s %d", name, s.finished.Seconds()/ideal.Seconds(), s.failed, s.attempts, s.by[429], s.by[503])
-}
-
 func jitter(s *sim, base, spread time.Duration) {
 	s.oneWay = func() time.Duration { return base/2 + time.Duration(s.rand.Float64()*float64(spread)) }
-}
-
-func TestSim(t *testing.T) {
-	const ms = time.Millisecond
-	for _, rtt := range []time.Duration{0, 1 * ms, 20 * ms, 100 * ms} {
-		for seed := range uint64(3) {
-			mk := func(up simUpstream) *sim {
-				s := newSim(limit.NewLearner(limit.LearnerBounds{}), up, seed)
-				if rtt > 0 {
-					jitter(s, rtt, rtt/5)
-				}
-				s.late = func() time.Duration { return time.Duration(s.rand.Float64() * float64(300*time.Microsecond)) }
-				return s
-			}
-			name := fmt.Sprintf("rtt %v", rtt)
-			s := mk(&gcra{rate: 100, burst: 20, hint: time.Second})
-			s.run()
-			s.report(t, name+" gcra b20 hint", 19800*ms)
-			s = mk(&gcra{rate: 100, burst: 20})
-			s.run()
-			s.report(t, name+" gcra b20 no hint", 19800*ms)
-			for _, burst := range []float64{1, 6} {
-				var up simUpstream = &gcra{rate: 100, burst: burst, coarse: true}
-				if burst > 1 {
-					up = &delaying{gcra{rate: 100, burst: burst, coarse: true}}
-				}
-				s = mk(up)
-				s.calls = 600
-				s.run()
-				s.report(t, fmt.Sprintf("%s nginx b%v", name, burst-1), 6000*ms)
-				l := s.l
-				at := s.now
-				s = mk(up)
-				s.l, s.now, s.calls = l, at+time.Second, 600
-				s.run()
-				s.finished -= at + time.Second
-				s.report(t, fmt.Sprintf("%s nginx b%v again", name, burst-1), 6000*ms)
-			}
-			s = mk(&atOnce{max: 8, takes: 50 * ms})
-			s.run()
-			s.report(t, name+" 8 at once", time.Duration(250*(50*ms+rtt)))
-			s = mk(&brownOut{to: 3 * time.Second, takes: 50 * ms})
-			s.run()
-			s.report(t, name+" brown-out closed", 4560*ms)
-			s = mk(&brownOut{from: 4 * time.Second, to: 7 * time.Second, takes: 50 * ms})
-			s.open = 5 * ms
-			s.run()
-			s.report(t, name+" brown-out open", 10*time.Second)
-			after := 0
-			for _, d := range s.departs {
-				if d >= 7*time.Second && d < 8*time.Second {
-					after++
-				}
-			}
-			t.Logf("   after recovery %d", after)
-		}
-	}
-}
-
-func TestTrace(t *testing.T) {
-	s := newSim(limit.NewLearner(limit.LearnerBounds{}), &gcra{rate: 100, burst: 20, hint: time.Second}, 1)
-	s.trace = true
-	s.run()
-	s.report(t, "gcra", 19800*time.Millisecond)
-	_ = slices.Max(s.departs)
-}
-
-func TestTrace2(t *testing.T) {
-	const ms = time.Millisecond
-	mk := func(up simUpstream, rtt time.Duration) *sim {
-		s := newSim(limit.NewLearner(limit.LearnerBounds{}), up, 1)
-		s.trace = true
-		if rtt > 0 {
-			jitter(s, rtt, rtt/5)
-		}
-		s.late = func() time.Duration { return time.Duration(s.rand.Float64() * float64(300*time.Microsecond)) }
-		return s
-	}
-	s := mk(&gcra{rate: 100, burst: 1, coarse: true}, 20*ms)
-	s.calls = 600
-	s.run()
-	s.report(t, "rtt 20 nginx 0", 6000*ms)
-	s = mk(&gcra{rate: 100, burst: 20, hint: time.Second}, 100*ms)
-	s.run()
-	s.report(t, "rtt 100", 19800*ms)
 }
 
 func inFlight(l *limit.Learner) int {
