@@ -3,10 +3,9 @@ package outflow_test
 import (
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,19 +45,27 @@ func TestNginx(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			repeats, requests := 1, 200
-			if *nginxFull {
+			switch {
+			case *nginxFull:
 				repeats, requests = 5, 600
+			case *signalsDir != "": // a picture of one run
+				requests = 600
 			}
 			var got [2][]nginxRun
 			for range repeats {
 				url := startNginx(t, tt.burst)
-				counter := &refusalCounter{base: &http.Transport{MaxIdleConnsPerHost: 64}}
-				defer counter.base.CloseIdleConnections()
+				base := &http.Transport{MaxIdleConnsPerHost: 64}
+				defer base.CloseIdleConnections()
 				cfg := tt.cfg
-				cfg.Base = counter
-				tr := newTransport(t, cfg)
-				for i := range got {
-					got[i] = append(got[i], runNginx(t, tr, counter, url, requests))
+				cfg.Base = base
+				for i, o := range runNginx(t, cfg, url, requests) {
+					o.Scenario, o.Conditions = "nginx, "+tt.name, fmt.Sprintf("run %d", i+1)
+					o.save(t)
+					got[i] = append(got[i], nginxRun{
+						ratio:   o.ratio(),
+						refused: float64(o.refused()) / float64(requests),
+						failed:  float64(o.Failed) / float64(requests),
+					})
 				}
 			}
 			for i, want := range tt.runs {
@@ -81,33 +88,46 @@ func TestNginx(t *testing.T) {
 // requestsTime is how long requests take at 100 a second.
 func requestsTime(n int) time.Duration { return time.Duration(n) * 10 * time.Millisecond }
 
-func runNginx(t *testing.T, tr *outflow.Transport, counter *refusalCounter, url string, requests int) nginxRun {
+// runNginx has 64 workers send the requests, twice with the same Transport.
+func runNginx(t *testing.T, cfg outflow.Config, url string, requests int) (runs [2]outcome) {
 	t.Helper()
-	before := counter.refused.Load()
-	var failed atomic.Int64
-	work := make(chan struct{}, requests)
-	for range requests {
-		work <- struct{}{}
-	}
-	close(work)
-	start := time.Now()
-	var wg sync.WaitGroup
-	for range 64 {
-		wg.Go(func() {
-			for range work {
-				if status, _, err := get(t.Context(), tr, url); err != nil || status != http.StatusOK {
-					failed.Add(1)
-				}
-			}
+	network := &network{base: cfg.Base, rng: rand.New(rand.NewPCG(0, 0))} // which adds nothing to the real one
+	cfg.Base = network
+	tr := newTransport(t, cfg)
+	for i := range runs {
+		earlier := len(network.attempts())
+		work := make(chan struct{}, requests)
+		for range requests {
+			work <- struct{}{}
+		}
+		close(work)
+		w := &watch{}
+		start := time.Now()
+		scenario{}.closedLoop(64, func() bool { _, more := <-work; return more }, func(int) {
+			began := time.Now()
+			status, _, err := get(t.Context(), tr, url)
+			w.saw(span{began, time.Now(), status}, err)
 		})
+		attempts := network.attempts()[earlier:]
+		o := outcome{
+			Calls:    len(w.calls),
+			Attempts: len(attempts),
+			ByStatus: make(map[int]int),
+			Elapsed:  time.Since(start),
+			Minimal:  requestsTime(requests),
+			Series:   series(start, w.calls, attempts),
+		}
+		for _, call := range w.calls {
+			if call.status != http.StatusOK {
+				o.Failed++
+			}
+		}
+		for _, a := range attempts {
+			o.ByStatus[a.status]++
+		}
+		runs[i] = o
 	}
-	wg.Wait()
-	n := float64(requests)
-	return nginxRun{
-		ratio:   float64(time.Since(start)) / float64(requestsTime(requests)),
-		refused: float64(counter.refused.Load()-before) / n,
-		failed:  float64(failed.Load()) / n,
-	}
+	return runs
 }
 
 // medianOf takes each figure's median by itself.
@@ -125,18 +145,4 @@ func medianOf(runs []nginxRun) nginxRun {
 		refused: median(func(r nginxRun) float64 { return r.refused }),
 		failed:  median(func(r nginxRun) float64 { return r.failed }),
 	}
-}
-
-// refusalCounter counts the 429s that come back.
-type refusalCounter struct {
-	base    *http.Transport
-	refused atomic.Int64
-}
-
-func (c *refusalCounter) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := c.base.RoundTrip(req)
-	if err == nil && resp.StatusCode == http.StatusTooManyRequests {
-		c.refused.Add(1)
-	}
-	return resp, err
 }

@@ -92,8 +92,8 @@ func discordDeclared() []outflow.Rule {
 func TestSignalsDiscordRoutes(t *testing.T) {
 	for _, c := range everyday() {
 		t.Run(c.String(), func(t *testing.T) {
-			meetsVendor(t, discordRoutes(t, outflow.Config{Rules: discordDeclared()}, c), c)
-			meetsVendor(t, discordRoutes(t, presets.Config(presets.Discord()), c), c)
+			meetsVendor(t, c, func() outcome { return discordRoutes(t, outflow.Config{Rules: discordDeclared()}, c) })
+			meetsVendor(t, c, func() outcome { return discordRoutes(t, presets.Config(presets.Discord()), c) })
 		})
 	}
 }
@@ -101,7 +101,7 @@ func TestSignalsDiscordRoutes(t *testing.T) {
 func TestSignalsDiscordGlobal(t *testing.T) {
 	for _, c := range everyday() {
 		t.Run("declared "+c.String(), func(t *testing.T) {
-			meetsVendor(t, discordGlobal(t, outflow.Config{Rules: discordDeclared()}, c, "declared"), c)
+			meetsVendor(t, c, func() outcome { return discordGlobal(t, outflow.Config{Rules: discordDeclared()}, c, "declared") })
 		})
 		// Sixteen buckets find the share of one limit that none of them has. That isn't what they are for, but
 		// nothing fails.

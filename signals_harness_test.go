@@ -126,8 +126,9 @@ func (s scenario) run(t *testing.T, cfg outflow.Config, c conditions) outcome {
 			req = s.request(ctx, srv.URL, worker)
 		}
 		status, _, err := do(tr, req)
-		if ctx.Err() != nil {
-			return // the time is up
+		if ctx.Err() != nil { // the time is up
+			w.cutOff(span{begin: began, end: time.Now()})
+			return
 		}
 		w.saw(span{began, time.Now(), status}, err)
 		if s.during > 0 && (err != nil || status != http.StatusOK) {
@@ -228,7 +229,14 @@ func (n *network) attempts() []span {
 type watch struct {
 	mu     sync.Mutex
 	calls  []span
+	cut    []span // whom the end of the time has cut off: they count for nothing, but had waited
 	errors []error
+}
+
+func (w *watch) cutOff(s span) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = append(w.cut, s)
 }
 
 func (w *watch) saw(s span, err error) {

@@ -67,7 +67,7 @@ func (s scenario) outcome(c conditions, start time.Time, w *watch, attempts []sp
 		Elapsed:    lastEnd(w.calls).Sub(start),
 		Minimal:    s.minimal,
 		Quota:      s.quota,
-		Series:     series(start, w.calls, attempts),
+		Series:     series(start, slices.Concat(w.calls, w.cut), attempts),
 	}
 	for _, call := range w.calls {
 		if call.status < 200 || call.status > 299 {
@@ -171,7 +171,7 @@ func series(start time.Time, calls, attempts []span) []tick {
 	out(calls, func(t *tick) *int { return &t.Waiting })
 	out(attempts, func(t *tick) *int { return &t.InFlight })
 	for i := range ticks {
-		// Those of calls that were cut off at the end are in flight without a call.
+		// An attempt may end a moment after its call was cut off.
 		ticks[i].Waiting = max(0, ticks[i].Waiting-ticks[i].InFlight)
 	}
 	for _, a := range attempts {

@@ -3,6 +3,7 @@ package outflow_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,16 +16,28 @@ import (
 const saturated = 30 * time.Second
 
 // meetsVendor fails the test unless nothing failed, the quota was used, and hardly anything was refused that left after
-// it was known that something had been.
-func meetsVendor(t *testing.T, o outcome, c conditions) {
+// it was known that something had been: in the median of some runs, since who comes first is random.
+func meetsVendor(t *testing.T, c conditions, run func() outcome) {
 	t.Helper()
-	again, used := 0.01, 0.98
+	meetsQuota(t, c, 0.98, run)
+}
+
+func meetsQuota(t *testing.T, c conditions, share float64, run func() outcome) {
+	t.Helper()
+	refused := 0.01
 	if !c.near() {
-		again, used = 0.02, 0.85
+		refused, share = 0.02, share-0.13
 	}
-	atMost(t, "failed calls", o.Failed, 0)
-	atMost(t, "refused after the first, as a share", o.refusedAgain(), again)
-	atLeast(t, "used of the quota", o.used(), used)
+	var used, again []float64
+	for range when(c.near(), 5, 1) {
+		o := run()
+		atMost(t, "failed calls", o.Failed, 0)
+		used, again = append(used, o.used()), append(again, o.refusedAgain())
+	}
+	slices.Sort(used)
+	slices.Sort(again)
+	atMost(t, "refused after the first, as a share", again[len(again)/2], refused)
+	atLeast(t, "used of the quota", used[len(used)/2], share)
 }
 
 // gitHub runs into the 900 points a minute of GitHub's secondary limit, which no header tells of: the first
@@ -52,11 +65,12 @@ func TestSignalsGitHub(t *testing.T) {
 	} {
 		for _, c := range everyday() {
 			t.Run(name+" "+c.String(), func(t *testing.T) {
-				meetsVendor(t, gitHub(t, outflow.Config{}, c, name, limits), c)
+				meetsVendor(t, c, func() outcome { return gitHub(t, outflow.Config{}, c, name, limits) })
 				// Who declares what GitHub documents isn't refused at all.
 				o := gitHub(t, presets.Config(presets.GitHub()), c, name+", preset", limits)
-				meetsVendor(t, o, c)
+				atMost(t, "failed calls", o.Failed, 0)
 				atMost(t, "refused", o.refused(), 0)
+				atLeast(t, "used of the quota", o.used(), 0.98)
 			})
 		}
 	}
@@ -77,6 +91,6 @@ func shopify(t *testing.T, cfg outflow.Config, c conditions) outcome {
 
 func TestSignalsShopify(t *testing.T) {
 	for _, c := range everyday() {
-		t.Run(c.String(), func(t *testing.T) { meetsVendor(t, shopify(t, outflow.Config{}, c), c) })
+		t.Run(c.String(), func(t *testing.T) { meetsVendor(t, c, func() outcome { return shopify(t, outflow.Config{}, c) }) })
 	}
 }

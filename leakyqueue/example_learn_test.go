@@ -26,7 +26,7 @@ func ExampleTicket_Answered() {
 		panic(err)
 	}
 	ticket.Answered(leakyqueue.Answer{Quotas: []leakyqueue.Quota{
-		{Unit: "requests", Limit: 100, Remaining: 0, Reset: time.Hour},
+		{Unit: "requests", Limit: 100, Remaining: 0, Reset: time.Minute},
 	}})
 	ticket.Done()
 
@@ -34,6 +34,6 @@ func ExampleTicket_Answered() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println("the next may leave in", time.Until(next).Round(time.Minute))
-	// Output: the next may leave in 1h0m0s
+	fmt.Println("the next may leave in", time.Until(next).Round(time.Second))
+	// Output: the next may leave in 1m0s
 }

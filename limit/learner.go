@@ -15,21 +15,22 @@ import (
 // # Rate or concurrency
 //
 // A refusal seldom says which of the two was exceeded. One that says when to come again is a matter of the
-// rate, and so is one that left with no more in flight than others that were accepted. One that left with
-// more is taken for a matter of concurrency, until another contradicts that.
+// rate, and so is one that left with no more than one other in flight. Any other is taken for a matter of
+// concurrency: if it wasn't, in flight soon falls to where the next refusal says so.
 //
 // # In flight
 //
 // It starts with 4 in flight, and half as many again in each round trip: TCP's slow start (RFC 5681 §3.1),
-// which doubles, with less to lose. A refusal for concurrency ends that, at one less than was refused.
-// Whether one more would do is tried later: after half a second, then 5 s, and twice as long each time it would not.
+// which doubles, with less to lose. A refusal for concurrency ends that, at what is in flight when all that is
+// refused is back. Whether one more would do is tried later: after half a second, then 10 s, and twice as long
+// each time it would not.
 //
 // # Pace
 //
 // The first refusal for the rate tells how many were accepted in how long: that is the rate to begin with, and,
-// if they were accepted at once, the burst. From there the rate doubles every quarter of a second, up to the
-// next refusal. A limit of rate r and burst b refuses when more than b + r·t came in some time t, so the
-// refusal tells r, if b is known, to within a departure.
+// if they were accepted at once, the burst. From there the rate doubles every fifth of a second, or every four
+// round trips, up to the next refusal. A limit of rate r and burst b refuses when more than b + r·t came in
+// some time t, so the refusal tells r, if b is known, to within a departure.
 //
 // From then on the rate follows a cubic curve, as in CUBIC (RFC 9438 §4.2): back to what is known to be
 // accepted, flat around there, and only then above, to find a limit that was raised. How soon depends on what

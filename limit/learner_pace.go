@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-type paceOf uint8
+type phaseOf uint8
 
 const (
-	ramping    paceOf = iota // nothing is known of what is too fast
-	holding                  // something is
-	recovering               // from an outage
+	ramping    phaseOf = iota // nothing is known of what is too fast
+	holding                   // something is
+	recovering                // from an outage
 )
 
 const (
@@ -29,7 +29,7 @@ type pace struct {
 	rate    float64       // per second; 0: none
 	next    time.Duration // departure
 	last    time.Duration // one
-	phase   paceOf
+	phase   phaseOf
 	from    float64       // the rate at the phase's beginning
 	goal    float64       // the rate that is safe, in holding
 	begun   time.Duration // the phase's first departure, or 0

@@ -42,12 +42,7 @@ type Quota struct {
 	asked   bool // one has left since the reset, to see
 	askedAt time.Duration
 
-	// What was left at a moment, and had left by then: the sum grows by what comes back.
-	base struct {
-		known bool
-		sum   int64
-		at    time.Duration
-	}
+	base   round   // an earlier one: by how much the sum has grown since then is what came back
 	refill float64 // units per nanosecond; 0: unknown
 }
 
@@ -55,9 +50,11 @@ type Quota struct {
 // was there.
 type round struct {
 	known bool
-	left  int64 // the lowest
-	sum   int64 // the lowest of what was left and had left by then
-	until int64 // the last unit that had left when it began
+	left  int64         // the lowest
+	sum   int64         // the lowest of what was left and had left by then
+	until int64         // the last unit that had left when it began
+	at    time.Duration // when the first of its requests left
+	full  bool          // it may have been full
 }
 
 // A Count is what one answer tells of a quota.
@@ -75,6 +72,8 @@ const (
 	askingTakes = time.Second
 	// longestBase is for how long what comes back is reckoned from one moment.
 	longestBase = time.Minute
+	// shortestBase is from when on it is, and not what requests make that overtake one another.
+	shortestBase = time.Second / 2
 )
 
 // Tell takes up what an answer told that came at now to a request that had left at left, as the last of upTo units of
@@ -92,11 +91,10 @@ func (q *Quota) Tell(c Count, left, now time.Duration, upTo, sent int64) {
 	switch {
 	case !q.known:
 	case q.moving || reset == Never:
-		q.turn(c, upTo, sent)
+		q.turn(c, left, upTo, sent)
 		if upTo < q.upTo { // older than what is known
 			return
 		}
-		q.learnRefill(c, left, upTo)
 	case q.reset == Never:
 	case reset <= q.reset+sameWindow && reset >= q.reset-sameWindow && (now < q.reset || left < q.reset):
 		q.left, q.reset = min(q.left, c.Remaining), min(q.reset, reset)
@@ -107,31 +105,41 @@ func (q *Quota) Tell(c Count, left, now time.Duration, upTo, sent int64) {
 		return // older, or of an earlier window
 	case now < q.reset-sameWindow && reset > q.reset:
 		q.moving = true
-		q.turn(c, upTo, sent)
+		q.turn(c, left, upTo, sent)
 	}
 	if !q.known && reset == Never {
-		q.turn(c, upTo, sent)
-	}
-	if !q.base.known {
-		q.rebase(c, left, upTo)
+		q.turn(c, left, upTo, sent)
 	}
 	q.known, q.asked = true, false
 	q.upTo, q.left, q.limit, q.reset, q.told, q.heard = upTo, c.Remaining, c.Limit, reset, left, now
 }
 
-func (q *Quota) rebase(c Count, left time.Duration, upTo int64) {
-	q.base.known, q.base.sum, q.base.at = true, c.Remaining+upTo, left
-}
-
 // turn takes up what was told in this round.
-func (q *Quota) turn(c Count, upTo, sent int64) {
+func (q *Quota) turn(c Count, left time.Duration, upTo, sent int64) {
+	full := c.Limit > 0 && c.Remaining >= c.Limit-1
 	r := &q.rounds[0]
 	if !r.known || upTo > r.until {
+		q.learnRefill(*r)
 		q.rounds[1] = *r
-		*r = round{known: true, left: c.Remaining, sum: c.Remaining + upTo, until: sent}
+		*r = round{known: true, left: c.Remaining, sum: c.Remaining + upTo, until: sent, at: left, full: full}
 		return
 	}
-	r.left, r.sum = min(r.left, c.Remaining), min(r.sum, c.Remaining+upTo)
+	r.left, r.sum, r.full = min(r.left, c.Remaining), min(r.sum, c.Remaining+upTo), r.full || full
+}
+
+// learnRefill reckons how fast a quota fills up, of a round that is over. Where it is full nothing comes back.
+func (q *Quota) learnRefill(r round) {
+	d := r.at - q.base.at
+	switch {
+	case !r.known:
+	case !q.base.known || r.full || d > longestBase:
+		q.base = r
+	case d >= shortestBase:
+		// What is left is told in whole units, so one of them may be none.
+		if back := r.sum - q.base.sum - 1; back > 0 {
+			q.refill = float64(back) / float64(d)
+		}
+	}
 }
 
 // leftMoving is what is left of a limit that fills up.
@@ -142,19 +150,6 @@ func (q *Quota) leftMoving(inFlight, sent int64) int64 {
 		return max(left-inFlight, sum-sent)
 	}
 	return left - inFlight
-}
-
-// learnRefill reckons how fast a quota fills up. Where it is full nothing comes back.
-func (q *Quota) learnRefill(c Count, left time.Duration, upTo int64) {
-	d := left - q.base.at
-	if !q.base.known || c.Limit > 0 && c.Remaining >= c.Limit-1 || d > longestBase {
-		q.rebase(c, left, upTo)
-		return
-	}
-	// What is left is told in whole units, so one of them may be none.
-	if back := c.Remaining + upTo - q.base.sum - 1; back > 0 && d > 0 {
-		q.refill = float64(back) / float64(d)
-	}
 }
 
 // fills is what comes back per nanosecond; 0: that isn't known, or it comes back all at once.
