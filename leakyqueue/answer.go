@@ -197,14 +197,14 @@ func (q *Queue) hearLocked(b *bucket, f limit.Flight, a *Answer, now time.Durati
 		}
 		return heard
 	}
-	if l != nil {
-		l.because = limitedBy
-		if a.Verdict == Overloaded {
-			l.because = overloadedBy
-		}
+	b.blamed = limitedBy
+	if a.Verdict == Overloaded {
+		b.blamed = overloadedBy
 	}
 	if pause > 0 {
-		q.pauseLocked(b, now+min(pause, longest), now)
+		end := now + min(pause, longest)
+		b.blamedUntil = max(b.blamedUntil, min(end, now+q.cfg.MaxPause))
+		q.pauseLocked(b, end, now)
 		heard.Paused = true
 	} else if at := b.place(); at.waiting > 0 {
 		q.tellLateLocked(at, now)
@@ -229,8 +229,14 @@ func (q *Queue) acceptedLocked(b *bucket, f limit.Flight, left, now time.Duratio
 // comes later waits for the next probe.
 func (q *Queue) giveUpLocked(b *bucket, now time.Duration) {
 	at := b.place()
-	if since, down := b.learn.learner.DownSince(); !down || now-since < q.cfg.MaxPause || at.waiting == 0 {
-		return
+	members := []*bucket{b}
+	if b.pool != nil {
+		members = b.pool.members
+	}
+	for _, m := range members {
+		if since, down := m.learn.learner.DownSince(); !down || now-since < q.cfg.MaxPause || at.waiting == 0 {
+			return
+		}
 	}
 	shut, said := at.shutUntil, at.saidUntil
 	at.shutUntil, at.saidUntil = now+1, b.learn.learner.Earliest(now, 0)
@@ -238,10 +244,10 @@ func (q *Queue) giveUpLocked(b *bucket, now time.Duration) {
 	at.shutUntil, at.saidUntil = shut, said
 }
 
-// rousedLocked has those join their lanes who rest while b's upstream is down: it isn't any more.
+// rousedLocked has those retries join their lanes that rest while b's upstream is down: it isn't any more.
 func (q *Queue) rousedLocked(b *bucket, now time.Duration) {
 	for _, d := range slices.Clone(q.delayed) {
-		if d.lane.indexOf(b.place()) >= 0 && d.joined > now {
+		if d.lane.indexOf(b.place()) >= 0 && d.place != 0 && d.joined > now {
 			q.delayed.remove(d)
 			d.joined = now
 			q.delayed.push(d)

@@ -74,6 +74,9 @@ type bucket struct {
 	shutUntil   time.Duration // until then nobody may even wait: the pause is beyond MaxPause
 	saidUntil   time.Duration // how long that pause really is
 
+	blamed      because       // the latest refusal
+	blamedUntil time.Duration // how long it pauses
+
 	// Whoever came after claimedBy doesn't leave before claimedUntil, or doesn't take the last slot:
 	// see passOverLocked.
 	claimedBy    Place // 0: nobody
@@ -270,8 +273,7 @@ func (q *Queue) makeBucket(k Key, now time.Duration) *bucket {
 			k.Rule.alert.Add(1)
 		}
 		if b.learn.slots != nil {
-			b.slots = b.learn.slots.Slots()
-			b.ordinary = b.slots
+			q.adaptSlotsLocked(b, now)
 		}
 	}
 	return b

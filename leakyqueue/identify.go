@@ -73,6 +73,9 @@ func (q *Queue) mergeLocked(b, to *bucket, now time.Duration) {
 
 	to.highSeen = max(to.highSeen, b.highSeen)
 	to.shutUntil, to.saidUntil = max(to.shutUntil, b.shutUntil), max(to.saidUntil, b.saidUntil)
+	if b.blamedUntil > to.blamedUntil {
+		to.blamed, to.blamedUntil = b.blamed, b.blamedUntil
+	}
 	if b.pausedUntil > max(now, to.pausedUntil) {
 		q.pauseLocked(to, b.pausedUntil, now)
 	}

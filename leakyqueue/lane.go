@@ -301,13 +301,13 @@ func (q *Queue) late(w *waiter, t, now time.Duration) bool {
 	return max(t, now) >= w.deadline || t > q.waitEnds(w)
 }
 
-// lateAt is late for who heads its lane, and is held by by. Of a pool, a member may get a slot back, and
-// let it go, before the one that has a slot does.
+// lateAt is late for who heads its lane, and is held by by. Where that is for a slot, one may come back sooner;
+// of a pool, to a member that lets it go before the one that has a slot does.
 func (q *Queue) lateAt(by *bucket, w *waiter, t, now time.Duration) bool {
 	if !q.late(w, t, now) {
 		return false
 	}
-	if by == nil || by.slots == 0 || !by.isPool() {
+	if by == nil || !(by.isPool() && by.slots > 0) && by.fullUntil(w.lane.key.level, now) <= now {
 		return true
 	}
 	cost := w.costAt(w.lane.indexOf(by))

@@ -35,10 +35,7 @@ func (r *Rule) Learn(l Learning) {
 	r.learning = &l
 	if r.pool != nil {
 		for _, m := range r.pool.members {
-			m.learn = r.newLearnt()
-			if !m.learn.isCalm() {
-				r.alert.Add(1)
-			}
+			r.q.learnAnewLocked(m)
 		}
 	}
 }
@@ -50,7 +47,6 @@ type learnt struct {
 	slots   *limit.Gradient // with an adaptive concurrency
 	used    time.Duration   // when something left
 	calm    bool            // it holds back nobody, and needn't be told of departures
-	because because         // of the latest refusal
 }
 
 // newLearnt returns what a new bucket has learnt, or nil if the rule doesn't learn.
@@ -175,7 +171,7 @@ func (q *Queue) adaptSlotsLocked(b *bucket, now time.Duration) {
 		n = min(n, declared)
 	}
 	grew := n > b.slots
-	b.slots, b.ordinary = n, n
+	b.slots, b.ordinary = n, b.key.Rule.set.OrdinaryOf(n)
 	if grew {
 		q.returnedLocked(b, now)
 	}
@@ -194,12 +190,21 @@ var upstreams = [...]error{limitedBy: ErrLimited, overloadedBy: ErrOverloaded}
 
 // because tells whether b holds back those who wait for what its upstream has answered.
 func (b *bucket) because(now time.Duration) because {
-	l := b.learn
-	if l == nil {
+	if b.isPool() {
+		for _, m := range b.pool.members {
+			if why := m.because(now); why != notUpstream {
+				return why
+			}
+		}
 		return notUpstream
 	}
-	if b.pausedUntil > now || b.shutUntil > now || l.learner.Down() || l.learner.Rate() > 0 {
-		return l.because
+	switch l := b.learn; {
+	case b.blamedUntil > now:
+		return b.blamed
+	case l != nil && l.learner.Down():
+		return overloadedBy
+	case l != nil && l.learner.Rate() > 0 && l.learner.Earliest(now, 0) > now:
+		return limitedBy
 	}
 	return notUpstream
 }
@@ -223,7 +228,6 @@ func (q *Queue) learnAnewLocked(b *bucket) {
 		}
 	}
 	if b.learn != nil && b.learn.slots != nil {
-		b.slots = b.learn.slots.Slots()
-		b.ordinary = b.slots
+		q.adaptSlotsLocked(b, q.now())
 	}
 }

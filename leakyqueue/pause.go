@@ -66,7 +66,7 @@ func (q *Queue) resumeLocked(b *bucket, now time.Duration) {
 	}
 	at := b.place()
 	before := at.mark(now)
-	b.pausedUntil, b.shutUntil = now, now
+	b.pausedUntil, b.shutUntil, b.blamedUntil = now, now, now
 	if b.unpaused != nil {
 		b.state, b.unpaused = *b.unpaused, nil
 		b.state.Drain(now)

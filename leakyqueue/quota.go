@@ -1,6 +1,7 @@
 package leakyqueue
 
 import (
+	"slices"
 	"time"
 
 	"github.com/outflow-go/outflow/limit"
@@ -49,7 +50,7 @@ func (l *learnt) within(b *bucket, since time.Duration, ahead, cost int64) time.
 			t = q.Earliest(since, cost, inFlight+ahead, l.learner.Sent()+ahead, int64(b.place().waiting), spread)
 		}
 		// What a server says holds nobody for longer than a pause does: then it is asked again.
-		since = max(since, min(t, q.Heard()+b.key.Rule.q.cfg.MaxPause))
+		since = max(since, min(t, max(q.Heard(), q.Last())+b.key.Rule.q.cfg.MaxPause))
 	}
 	return since
 }
@@ -94,20 +95,31 @@ func (q *Queue) countOneLocked(b *bucket, c *Quota, a *Answer, f limit.Flight, n
 		}
 	}
 	switch {
-	case known == nil && len(l.quotas) < maxQuotas:
+	case known == nil && len(l.quotas) >= maxQuotas && !l.forgetQuota(now):
+		return
+	case known == nil:
 		l.quotas = append(l.quotas, quota{name: c.Name, partition: c.Partition, size: c.Limit, window: c.Window, credential: a.Credential, foreign: c.Unit != b.key.Rule.learning.Unit})
 		known = &l.quotas[len(l.quotas)-1]
-	case known == nil:
-		return
 	case known.credential != a.Credential && known.Known(now):
 		return
 	}
 	known.credential = a.Credential
 	known.Tell(limit.Count{Limit: c.Limit, Remaining: c.Remaining, Reset: c.Reset, Window: c.Window}, f.Left(), now, f.UpTo(), l.learner.Sent())
 	q.alignLocked(b, c, known.Renewed(), now)
-	if at := known.Renewed(); c.Remaining == 0 && at < limit.Never && at-now > q.cfg.MaxPause {
+	if at := known.Renewed(); known.Left() == 0 && at < limit.Never && at-now > q.cfg.MaxPause {
 		q.pauseLocked(b, at, now) // nobody waits for that
 	}
+}
+
+// forgetQuota forgets one that isn't told any more, if there is any.
+func (l *learnt) forgetQuota(now time.Duration) bool {
+	for i := range l.quotas {
+		if !l.quotas[i].Known(now) {
+			l.quotas = slices.Delete(l.quotas, i, i+1)
+			return true
+		}
+	}
+	return false
 }
 
 // alignLocked has a declared fixed window of the same size, and of unknown phase, end when the upstream's does.

@@ -197,6 +197,17 @@ func (q *Quota) Renewed() time.Duration {
 	return q.reset + q.late
 }
 
+// Left returns what the server has said is left; negative: it hasn't said.
+func (q *Quota) Left() int64 {
+	if !q.known {
+		return -1
+	}
+	return q.left
+}
+
+// Last returns when the latest departure was.
+func (q *Quota) Last() time.Duration { return q.last }
+
 // Heard returns when the latest answer came that counts.
 func (q *Quota) Heard() time.Duration { return q.heard }
 
