@@ -143,7 +143,7 @@ func (l *Learner) DownSince() (since time.Duration, down bool) { return l.outage
 func (l *Learner) Earliest(since time.Duration, ahead int64) time.Duration {
 	t := since
 	if l.pace.rate > 0 {
-		t = max(t, l.pace.next+spanOf(float64(ahead)/l.pace.rate))
+		t = max(t, l.pace.next+min(spanOf(l.pace.takes(float64(ahead), l.roundTrip, l.bounds)), Never-l.pace.next))
 	}
 	if l.outage.on {
 		t = max(t, l.outage.probe)

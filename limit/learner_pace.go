@@ -18,8 +18,8 @@ const (
 	recovery   = 4 * time.Second // to double after an outage
 	minHorizon = 5 * time.Second
 	maxHorizon = 10 * time.Minute
-	slowest    = 0.05                   // per second: the longest that anybody waits for his turn is 20 s
-	modest     = 1.0                    // per second, to begin with
+	slowest    = 0.05                   // requests per second: the longest that anybody waits for his turn is 20 s
+	modest     = 1.0                    // requests per second, to begin with
 	atOnce     = 100 * time.Millisecond // accepted within this time, a number is a burst
 	lately     = 2 * time.Second
 	idle       = time.Second / 2 // without a departure: nobody was held back
@@ -45,7 +45,8 @@ type pace struct {
 	low, high float64       // what is known of the limit if burst is not
 	units     float64       // accepted since the last refusal
 	refusedAt time.Duration
-	row       int // refusals without an acceptance between them
+	row       int     // refusals without an acceptance between them
+	cost      float64 // of the request that was refused
 }
 
 func (p *pace) ramp(rate float64, b LearnerBounds) {
@@ -64,8 +65,8 @@ func (p *pace) recover(rate float64) {
 }
 
 func (p *pace) set(rate float64, b LearnerBounds) {
-	if !(rate > slowest) {
-		rate = slowest
+	if least := slowest * max(p.cost, 1); !(rate > least) {
+		rate = least
 	}
 	rate = max(rate, b.Min)
 	if b.Max > 0 {
@@ -105,7 +106,8 @@ func (p *pace) depart(due, now time.Duration, cost int64, roundTrip time.Duratio
 		p.saved -= float64(cost) / 2
 		interval /= 2
 	}
-	p.next = max(p.next, due) + interval
+	p.next = max(p.next, due)
+	p.next += min(interval, Never-p.next)
 }
 
 // advance lets the rate follow its curve for a time in which it has held others back.
@@ -152,9 +154,8 @@ func (p *pace) backOff(otherwise time.Duration, accepts bool, b LearnerBounds) t
 func (p *pace) refused(f Flight, pause time.Duration, l *Learner, now time.Duration) {
 	h, b := &l.accepted, l.bounds
 	defer func() { p.units, p.refusedAt = 0, f.at; p.row++ }()
-	defer func() {
-	}()
-	horizon := min(max(30*pause, minHorizon), maxHorizon)
+	horizon := min(max(min(pause, maxHorizon)*30, minHorizon), maxHorizon)
+	p.cost = float64(f.cost)
 	if p.rate == 0 {
 		p.first(f, pause, l, horizon)
 		return
@@ -227,11 +228,11 @@ func (p *pace) first(f Flight, pause time.Duration, l *Learner, horizon time.Dur
 			p.lasted = 0
 		}
 	}
-	p.ramp(max(modest, float64(max(units, 1))/(lasted+pause/3+time.Millisecond).Seconds()), b)
+	p.ramp(max(modest*p.cost, float64(max(units, 1))/(lasted+pause/3+time.Millisecond).Seconds()), b)
 }
 
-// bracket returns 0 if what left since there was always somebody to hold back doesn't tell. Else it returns the rates between which a limit of that burst lies that accepted what it did, and refused
-// one more at t.
+// bracket returns the rates between which a limit of that burst lies that accepted what it did, and refused
+// one more at t; 0 if what left while there was always somebody to hold back is too little to tell.
 func (p *pace) bracket(t time.Duration, h *history) (low, high float64) {
 	burst := max(p.burst, 1)
 	var lastAt time.Duration

@@ -2,10 +2,12 @@ package limit_test
 
 import (
 	"container/heap"
+	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/outflow-go/outflow/limit"
@@ -63,7 +65,6 @@ type sim struct {
 	attempts int
 	by       map[int]int
 	departs  []time.Duration
-	statuses []int
 	resting  map[int]func()
 }
 
@@ -117,11 +118,8 @@ func (s *sim) depart(c *call, due time.Duration) {
 	s.attempts++
 	f := s.l.Depart(due, s.now, 1)
 	s.departs = append(s.departs, s.now)
-	s.statuses = append(s.statuses, 0)
-	i := len(s.statuses) - 1
 	s.at(s.oneWay(), func() {
 		a := s.up.arrive(s.now)
-		s.statuses[i] = a.status
 		s.by[a.status]++
 		s.at(a.after, func() {
 			if a.status == 200 {
@@ -201,8 +199,7 @@ func newSim(l *limit.Learner, up simUpstream, seed uint64) *sim {
 
 func (s *sim) run() time.Duration {
 	if s.open > 0 {
-		total := s.calls
-		for i := range total {
+		for i := range s.calls {
 			s.at(time.Duration(i)*s.open, func() { s.newcomer(); s.dispatch(s.now) })
 		}
 	} else {
@@ -277,6 +274,95 @@ func (b *brownOut) arrive(now time.Duration) answer {
 	return answer{status: 200, after: b.takes}
 }
 func (b *brownOut) ended(time.Duration) {}
+
+// want fails unless the work took at most times as long as at the least, with so many refusals at most, and none failed.
+func (s *sim) want(t *testing.T, ideal time.Duration, times float64, refusals int) {
+	t.Helper()
+	took, refused := s.finished.Seconds()/ideal.Seconds(), s.by[429]+s.by[503]
+	t.Logf("%.3f times %v, %d refusals", took, ideal, refused)
+	if s.failed > 0 || s.done != s.attempts-refused {
+		t.Errorf("%d failed, %d of %d attempts that were accepted are done", s.failed, s.done, s.attempts-refused)
+	}
+	if took > times || refused > refusals {
+		t.Errorf("%.3f times as long as at the least, with %d refusals, want %.2f and %d", took, refused, times, refusals)
+	}
+}
+
+// What a Learner makes of upstreams whose limits nobody has told it, at several latencies. The bounds are a little
+// looser than what it does: who changes how it learns sees here what became worse.
+func TestLearnerFindsOutWhatAnUpstreamTakes(t *testing.T) {
+	const ms = time.Millisecond
+	nginx := func() simUpstream { return &gcra{rate: 100, burst: 1, coarse: true} }
+	delays := func() simUpstream { return &delaying{gcra{rate: 100, burst: 6, coarse: true}} }
+	type bound struct { // for each of the latencies
+		times    [4]float64
+		refusals [4]int
+	}
+	latencies := [4]time.Duration{0, 1 * ms, 20 * ms, 100 * ms}
+	for _, tt := range []struct {
+		name     string
+		upstream func() simUpstream
+		calls    int
+		every    time.Duration // open loop
+		ideal    time.Duration // without the latency
+		perTrip  int           // latencies that it takes besides
+		again    bool          // by one that knows the limit already
+		bound
+	}{
+		{name: "gcra with a hint", upstream: func() simUpstream { return &gcra{rate: 100, burst: 20, hint: time.Second} },
+			calls: 2000, ideal: 19800 * ms, bound: bound{[4]float64{1.15, 1.2, 1.3, 1.35}, [4]int{18, 18, 24, 44}}},
+		{name: "gcra without a hint", upstream: func() simUpstream { return &gcra{rate: 100, burst: 20} },
+			calls: 2000, ideal: 19800 * ms, bound: bound{[4]float64{1.1, 1.1, 1.22, 1.15}, [4]int{22, 22, 25, 44}}},
+		{name: "nginx", upstream: nginx, calls: 600, ideal: 6000 * ms, bound: bound{[4]float64{1.2, 1.25, 2.2, 8}, [4]int{12, 12, 16, 26}}},
+		{name: "nginx, known", upstream: nginx, calls: 600, again: true, ideal: 6000 * ms, bound: bound{[4]float64{1.05, 1.08, 4, 6}, [4]int{4, 4, 6, 16}}},
+		{name: "nginx with a burst", upstream: delays, calls: 600, ideal: 6000 * ms, bound: bound{[4]float64{1.01, 1.01, 1.05, 1.15}, [4]int{5, 5, 6, 12}}},
+		{name: "nginx with a burst, known", upstream: delays, calls: 600, again: true, ideal: 6000 * ms, bound: bound{[4]float64{1.01, 1.01, 1.15, 1.25}, [4]int{4, 4, 5, 14}}},
+		{name: "8 at once", upstream: func() simUpstream { return &atOnce{max: 8, takes: 50 * ms} },
+			calls: 2000, ideal: 12500 * ms, perTrip: 250, bound: bound{[4]float64{1.02, 1.03, 1.1, 1}, [4]int{8, 8, 10, 13}}},
+		{name: "a brown-out, closed loop", upstream: func() simUpstream { return &brownOut{to: 3 * time.Second, takes: 50 * ms} },
+			calls: 2000, ideal: 4560 * ms, bound: bound{[4]float64{1.2, 1.22, 1.42, 2.2}, [4]int{30, 30, 30, 30}}},
+		{name: "a brown-out, open loop", upstream: func() simUpstream { return &brownOut{from: 4 * time.Second, to: 7 * time.Second, takes: 50 * ms} },
+			calls: 2000, every: 5 * ms, ideal: 10 * time.Second, bound: bound{[4]float64{1.25, 1.25, 1.25, 1.35}, [4]int{40, 40, 45, 62}}},
+	} {
+		for i, latency := range latencies {
+			for seed := range uint64(3) {
+				t.Run(fmt.Sprintf("%s, latency %v, seed %d", tt.name, latency, seed), func(t *testing.T) {
+					newOne := func(l *limit.Learner, up simUpstream) *sim {
+						s := newSim(l, up, seed)
+						if latency > 0 {
+							jitter(s, latency, latency/5)
+						}
+						s.late = func() time.Duration { return time.Duration(s.rand.Float64() * float64(300*time.Microsecond)) }
+						s.calls, s.open = tt.calls, tt.every
+						return s
+					}
+					up := tt.upstream()
+					s := newOne(limit.NewLearner(limit.LearnerBounds{}), up)
+					s.run()
+					if tt.again {
+						known := newOne(s.l, up)
+						known.now = s.now + time.Second
+						known.run()
+						known.finished -= s.now + time.Second
+						s = known
+					}
+					s.want(t, tt.ideal+time.Duration(tt.perTrip)*latency, tt.times[i], tt.refusals[i])
+					if b, ok := up.(*brownOut); ok && tt.every > 0 {
+						after := 0
+						for _, d := range s.departs {
+							if d >= b.to && d < b.to+time.Second {
+								after++
+							}
+						}
+						if arrive := int(time.Second / tt.every); after > arrive*5/4 {
+							t.Errorf("%d attempts in the second after the recovery, want at most a quarter more than %d", after, arrive)
+						}
+					}
+				})
+			}
+		}
+	}
+}
 
 func jitter(s *sim, base, spread time.Duration) {
 	s.oneWay = func() time.Duration { return base/2 + time.Duration(s.rand.Float64()*float64(spread)) }
