@@ -1,6 +1,7 @@
 package leakyqueue
 
 import (
+	"math"
 	"time"
 
 	"github.com/outflow-go/outflow/limit"
@@ -114,8 +115,13 @@ func (l *learnt) mark(now time.Duration) time.Duration {
 // departs notes that a request leaves; of one without a ticket nothing but a refusal will be heard.
 func (l *learnt) departs(tracked bool, due, now time.Duration, cost int64) limit.Flight {
 	l.used = now
+	_, inFlight := l.learner.InFlight()
 	for i := range l.quotas {
-		l.quotas[i].Depart(now)
+		if l.quotas[i].foreign { // what that counts isn't known
+			l.quotas[i].Depart(now, 0, math.MaxInt64)
+		} else {
+			l.quotas[i].Depart(now, inFlight, l.learner.Sent())
+		}
 	}
 	if !tracked {
 		l.learner.Pass(due, now, cost)

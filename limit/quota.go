@@ -42,6 +42,9 @@ type Quota struct {
 	asked   bool // one has left since the reset, to see
 	askedAt time.Duration
 
+	renewing bool  // one has left since the reset, of which nothing was told yet
+	before   int64 // units that had left and were answered when it did: those aren't counted in the new window
+
 	base   round   // an earlier one: by how much the sum has grown since then is what came back
 	refill float64 // units per nanosecond; 0: unknown
 }
@@ -110,7 +113,7 @@ func (q *Quota) Tell(c Count, left, now time.Duration, upTo, sent int64) {
 	if !q.known && reset == Never {
 		q.turn(c, left, upTo, sent)
 	}
-	q.known, q.asked = true, false
+	q.known, q.asked, q.renewing = true, false, false
 	q.upTo, q.left, q.limit, q.reset, q.told, q.heard = upTo, c.Remaining, c.Limit, reset, left, now
 }
 
@@ -163,10 +166,13 @@ func (q *Quota) fills() float64 {
 	return 0
 }
 
-// Depart notes a departure.
-func (q *Quota) Depart(now time.Duration) {
+// Depart notes a departure, before which so much was in flight and had left.
+func (q *Quota) Depart(now time.Duration, inFlight, sent int64) {
 	q.last = now
 	if q.expired(now) {
+		if !q.renewing {
+			q.renewing, q.before = true, sent-inFlight
+		}
 		q.asked, q.askedAt = true, now
 	}
 }
@@ -183,6 +189,7 @@ func (q *Quota) Hear(refused bool, cost int64) {
 	}
 	q.asked = false
 	if refused {
+		q.renewing = false
 		q.late = min(q.late+sameWindow, 2*sameWindow)
 	} else {
 		q.trusted = true
@@ -194,7 +201,7 @@ func (q *Quota) Renewed() time.Duration {
 	if !q.known || q.moving || q.reset == Never {
 		return Never
 	}
-	return q.reset + q.late
+	return min(q.reset+q.late, Never-1)
 }
 
 // Left returns what the server has said is left; negative: it hasn't said.
@@ -216,8 +223,11 @@ func (q *Quota) expired(at time.Duration) bool { return q.known && q.Renewed() <
 // Earliest returns the first moment, not before since, at which a request of the given cost may leave, when so much
 // is in flight, so much has left, and so many wait.
 func (q *Quota) Earliest(since time.Duration, cost, inFlight, sent, waiting int64, spread Spread) time.Duration {
-	if !q.known || q.expired(since) {
+	if !q.known {
 		return since
+	}
+	if q.expired(since) {
+		return q.fromNew(since, cost, inFlight, sent)
 	}
 	left, fills := q.left-inFlight, q.fills()
 	if q.moving || q.reset == Never {
@@ -238,6 +248,19 @@ func (q *Quota) Earliest(since time.Duration, cost, inFlight, sent, waiting int6
 		return since
 	}
 	return max(since, q.last+(q.reset+q.late-q.last)/time.Duration(left+1)*time.Duration(cost))
+}
+
+// fromNew is Earliest in a window of which nothing was told yet: it has as much as the one before, and what was in
+// flight when it began may be counted in it.
+func (q *Quota) fromNew(since time.Duration, cost, inFlight, sent int64) time.Duration {
+	used := inFlight
+	if q.renewing {
+		used = sent - q.before
+	}
+	if q.limit > 0 && used > 0 && cost > q.limit-used {
+		return max(since, q.last+time.Second) // to see
+	}
+	return since
 }
 
 // Asking reports whether nobody else should leave at now until the answer is there that tells whether the
