@@ -20,6 +20,7 @@ const (
 	maxHorizon = 10 * time.Minute
 	slowest    = 0.05                   // requests per second: the longest that anybody waits for his turn is 20 s
 	modest     = 1.0                    // requests per second, to begin with
+	cheap      = 100 * time.Millisecond // a pause that is short
 	atOnce     = 100 * time.Millisecond // accepted within this time, a number is a burst
 	lately     = 2 * time.Second
 	idle       = time.Second / 2 // without a departure: nobody was held back
@@ -195,6 +196,11 @@ func (p *pace) refused(f Flight, pause time.Duration, l *Learner, now time.Durat
 		by = 0.94
 	case p.units < 100:
 		by = 0.96
+	}
+	if b.Declared > 0 && p.row == 0 && p.units >= 20 && pause < cheap {
+		// One that now and then is a moment too soon costs less than a slower rate.
+		p.hold(0.985*fast, 0.98*b.Declared, minHorizon, b)
+		return
 	}
 	if p.phase == holding && p.units >= 20 && fast > 0.95*p.goal {
 		horizon = min(2*p.horizon, maxHorizon) // again
