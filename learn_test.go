@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,12 +185,12 @@ func TestOutageBeyondMaxPauseRefusesWhoWaits(t *testing.T) {
 			Retry: outflow.Retry{MaxAttempts: 50}})
 		start := time.Now()
 		var wg sync.WaitGroup
-		told := 0
+		var told atomic.Int64
 		for range 20 {
 			wg.Go(func() {
 				_, _, err := get(t.Context(), tr, "http://api.test/")
 				if errors.Is(err, outflow.ErrOverloaded) {
-					told++
+					told.Add(1)
 				}
 			})
 		}
@@ -197,7 +198,7 @@ func TestOutageBeyondMaxPauseRefusesWhoWaits(t *testing.T) {
 		if d := time.Since(start); d > 30*time.Minute {
 			t.Errorf("it took %v", d)
 		}
-		if told == 0 {
+		if told.Load() == 0 {
 			t.Error("nobody was refused because of the outage")
 		}
 	})

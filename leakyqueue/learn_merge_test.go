@@ -97,7 +97,7 @@ func TestKeysOfOneNameShareABucket(t *testing.T) {
 		a, b := Key{Rule: r, Value: "a"}, Key{Rule: r, Value: "b"}
 		answer(t, q, Answer{Bucket: "one"}, a)
 		answer(t, q, Answer{Bucket: "one"}, b)
-		if r.buckets["a"] != r.buckets["b"] {
+		if !peek(q, func() bool { return r.buckets["a"] == r.buckets["b"] }) {
 			t.Error("the keys have two buckets")
 		}
 		wantSound(t, q)
@@ -116,7 +116,7 @@ func TestKeysOfOneNameShareABucket(t *testing.T) {
 		if err := q.forgets(); err != nil {
 			t.Error(err)
 		}
-		if len(q.named) != 0 || len(r.buckets) != 0 {
+		if peek(q, func() bool { return len(q.named) != 0 || len(r.buckets) != 0 }) {
 			t.Errorf("%d names and %d keys are kept", len(q.named), len(r.buckets))
 		}
 	})
@@ -148,7 +148,7 @@ func TestAnswersAfterTheBucketIsGone(t *testing.T) {
 			late.Done()
 			wantSound(t, q)
 			if wait := a.Pause; wait > 0 {
-				if got := r.buckets["a"].pausedUntil - q.now(); got != wait {
+				if got := peek(q, func() time.Duration { return r.buckets["a"].pausedUntil }) - q.now(); got != wait {
 					t.Errorf("%+v: the bucket is paused for %v, want %v", a, got, wait)
 				}
 			}
@@ -229,7 +229,7 @@ func TestWaitersKeepTheirPlacesWhenBucketsMerge(t *testing.T) {
 		}
 		first.Answered(Answer{Bucket: "one"})
 		wantSound(t, q)
-		if n := r.buckets["b"].waiting; n != len(turns) {
+		if n := peek(q, func() int { return r.buckets["b"].waiting }); n != len(turns) {
 			t.Errorf("%d wait for the one bucket, want %d", n, len(turns))
 		}
 		var order []int
@@ -359,7 +359,7 @@ func TestMergingDuringAPause(t *testing.T) {
 			first.Answered(Answer{Bucket: "one"})
 			wantSound(t, q)
 			want := min(max(d[0], d[1]), q.cfg.MaxPause)
-			if got := r.buckets["a"].pausedUntil - q.now(); got != want {
+			if got := peek(q, func() time.Duration { return r.buckets["a"].pausedUntil }) - q.now(); got != want {
 				t.Errorf("paused for %v, want %v", got, want)
 			}
 			if d[0] == time.Hour {
@@ -382,7 +382,7 @@ func TestMergingAcrossRules(t *testing.T) {
 		q.Pause(time.Now().Add(time.Second), f)
 		heavy, _ := enter(t, q, t.Context(), Demand{Keys: []Key{f}, Cost: 6})
 		first.Answered(Answer{Bucket: "one"})
-		if free.buckets[""] != strict.buckets[""] || free.plain != strict.plain {
+		if peek(q, func() bool { return free.buckets[""] != strict.buckets[""] || free.plain != strict.plain }) {
 			t.Error("the rules have two buckets")
 		}
 		wantOver(t, heavy, true, "a cost that never fits is refused")
@@ -419,12 +419,12 @@ func TestNobodyWaitsForOneBucketTwice(t *testing.T) {
 		turn, _ := enter(t, q, t.Context(), Demand{Keys: []Key{a, b}})
 		answer(t, q, Answer{Bucket: "one"}, b)
 		wantSound(t, q)
-		if r.buckets["a"] == r.buckets["b"] {
+		if peek(q, func() bool { return r.buckets["a"] == r.buckets["b"] }) {
 			t.Error("they are one, and somebody waits for both")
 		}
 		turn.Cancel()
 		answer(t, q, Answer{Bucket: "one"}, b)
-		if r.buckets["a"] != r.buckets["b"] {
+		if !peek(q, func() bool { return r.buckets["a"] == r.buckets["b"] }) {
 			t.Error("they are still two")
 		}
 		wantSound(t, q)
@@ -442,7 +442,7 @@ func TestRenaming(t *testing.T) {
 			wantSound(t, q)
 		}
 		answer(t, q, Answer{Bucket: "one"}, b)
-		if r.buckets["a"] == r.buckets["b"] || len(q.named) != 2 {
+		if peek(q, func() bool { return r.buckets["a"] == r.buckets["b"] || len(q.named) != 2 }) {
 			t.Errorf("they are one bucket, or %d names are known, want 2", len(q.named))
 		}
 		wantSound(t, q)
@@ -463,4 +463,11 @@ func TestKeysOfOneNameAreBounded(t *testing.T) {
 		}
 		wantSound(t, q)
 	})
+}
+
+// peek looks at what the queue's lock guards.
+func peek[T any](q *Queue, look func() T) T {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return look()
 }

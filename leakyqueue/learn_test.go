@@ -384,10 +384,10 @@ func TestWhatIsLearntIsKeptForAWhile(t *testing.T) {
 		answer(t, q, Answer{Verdict: Limited, Pause: time.Second}, knows)
 		answer(t, q, Answer{}, new)
 		time.Sleep(keepLearnt / 2)
-		if r.buckets["new"] != nil {
+		if peek(q, func() *bucket { return r.buckets["new"] }) != nil {
 			t.Error("a bucket that has learnt nothing is still there")
 		}
-		if r.buckets["knows"] == nil {
+		if peek(q, func() *bucket { return r.buckets["knows"] }) == nil {
 			t.Error("a bucket that has learnt something is gone")
 		}
 		wantSound(t, q)

@@ -22,6 +22,7 @@ const (
 	modest     = 1.0                    // requests per second, to begin with
 	atOnce     = 100 * time.Millisecond // accepted within this time, a number is a burst
 	lately     = 2 * time.Second
+	idle       = time.Second / 2 // without a departure: nobody was held back
 )
 
 // pace is a rate that changes.
@@ -33,6 +34,7 @@ type pace struct {
 	from    float64       // the rate at the phase's beginning
 	goal    float64       // the rate that is safe, in holding
 	begun   time.Duration // the phase's first departure, or 0
+	busy    time.Duration // since when there is always somebody to hold back
 	held    time.Duration // how long the pace has held others back in this phase
 	horizon time.Duration // how long until the goal
 
@@ -84,11 +86,13 @@ func (p *pace) depart(due, now time.Duration, cost int64, roundTrip time.Duratio
 		return
 	}
 	if p.begun == 0 {
-		p.begun = now
+		p.begun, p.busy = now, now
 	}
 	// Only time in which it held others back says that it is high enough.
 	if gap := now - p.last; gap < spanOf(1.5*float64(cost)/p.rate) {
 		p.advance(gap, roundTrip, b)
+	} else if gap > idle {
+		p.busy = now
 	}
 	p.last = now
 	if p.rate == 0 {
@@ -166,17 +170,16 @@ func (p *pace) refused(f Flight, pause time.Duration, l *Learner, now time.Durat
 		fast = min(fast, low)
 	case p.burst == 0 && p.phase == ramping && b.Declared == 0:
 		// It may have been idle while the rate was low, so there is no upper bound but this.
-		if low = p.units / max(f.at-p.begun, 1).Seconds(); p.units == 0 {
+		switch low = p.units / max(f.at-p.begun, 1).Seconds(); {
+		case p.units == 0:
 			low = fast / 2
+		case p.busy > p.begun: // there was less to do for a while, so that says nothing
+			low = fast * 3 / 4
 		}
 		p.low, p.high = 0.9*low, fast
 		p.hold(min(low, fast), min(math.Sqrt(low*fast), fast), horizon/2, b)
 		return
-	case p.burst == 0 && b.Declared == 0:
-		if p.units == 0 {
-			p.hold(fast/2, fast, horizon, b)
-			return
-		}
+	case p.burst == 0 && b.Declared == 0 && p.busy == p.begun && p.units >= 10:
 		low, high = p.average(f.at)
 		fast = min(low+(high-low)/4, 0.97*fast)
 		p.hold(fast, low+(high-low)/2, horizon, b)
@@ -229,13 +232,13 @@ func (p *pace) first(f Flight, pause time.Duration, l *Learner, horizon time.Dur
 }
 
 // bracket returns the rates between which a limit of that burst lies that accepted what it did, and refused
-// one more at t.
+// one more at t; 0 if what left while there was always somebody to hold back is too little to tell.
 func (p *pace) bracket(t time.Duration, h *history) (low, high float64) {
 	burst := max(p.burst, 1)
 	var lastAt time.Duration
 	var all float64
 	h.back(func(at time.Duration, units int64) bool {
-		if at < p.begun {
+		if at < p.busy {
 			return false
 		}
 		if all == 0 {
@@ -253,7 +256,10 @@ func (p *pace) bracket(t time.Duration, h *history) (low, high float64) {
 		}
 		return true
 	})
-	if d := (t - p.refusedAt).Seconds(); d > 0 && burst > 2 {
+	if all < burst+5 { // too few to tell
+		return 0, 0
+	}
+	if d := (t - p.refusedAt).Seconds(); d > 0 && burst > 2 && p.busy == p.begun {
 		low = max(low, all/d)
 	}
 	return low, max(low, high)

@@ -314,7 +314,7 @@ func TestLearnerFindsOutWhatAnUpstreamTakes(t *testing.T) {
 		{name: "gcra without a hint", upstream: func() simUpstream { return &gcra{rate: 100, burst: 20} },
 			calls: 2000, ideal: 19800 * ms, bound: bound{[4]float64{1.1, 1.1, 1.22, 1.15}, [4]int{22, 22, 25, 44}}},
 		{name: "nginx", upstream: nginx, calls: 600, ideal: 6000 * ms, bound: bound{[4]float64{1.2, 1.25, 2.2, 8}, [4]int{12, 12, 16, 26}}},
-		{name: "nginx, known", upstream: nginx, calls: 600, again: true, ideal: 6000 * ms, bound: bound{[4]float64{1.05, 1.08, 8, 8}, [4]int{4, 4, 5, 10}}},
+		{name: "nginx, known", upstream: nginx, calls: 600, again: true, ideal: 6000 * ms, bound: bound{[4]float64{1.05, 1.08, 4, 6}, [4]int{4, 4, 6, 16}}},
 		{name: "nginx with a burst", upstream: delays, calls: 600, ideal: 6000 * ms, bound: bound{[4]float64{1.01, 1.01, 1.05, 1.15}, [4]int{5, 5, 6, 12}}},
 		{name: "nginx with a burst, known", upstream: delays, calls: 600, again: true, ideal: 6000 * ms, bound: bound{[4]float64{1.01, 1.01, 1.15, 1.25}, [4]int{4, 4, 5, 14}}},
 		{name: "8 at once", upstream: func() simUpstream { return &atOnce{max: 8, takes: 50 * ms} },
