@@ -240,6 +240,9 @@ func (q *Queue) removeLocked(w *waiter) {
 	}
 	for _, b := range l.line.buckets {
 		b.waiting--
+		if b.learn != nil && len(b.learn.quotas) > 0 { // of which less is kept for later where fewer wait
+			q.stirred = append(q.stirred, b)
+		}
 	}
 	q.waiting--
 

@@ -85,8 +85,8 @@ func (l *learnt) crowdedUntil(now time.Duration) time.Duration {
 		return min(grows, never)
 	}
 	for i := range l.quotas {
-		if l.quotas[i].Asking(now) {
-			return now + time.Second
+		if until := l.quotas[i].AskingUntil(now); until > now {
+			return until
 		}
 	}
 	return now

@@ -424,3 +424,24 @@ func TestPoolsLearn(t *testing.T) {
 		})
 	}
 }
+
+// Those who can't wait until a quota is renewed are told when it is used up, wherever they are in line.
+func TestAnExhaustedQuotaIsToldEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, Config{})
+		k := Key{Rule: learning(t, q, "host", limit.PerSecond(10))}
+		first := leave(t, q, k)
+		var turns []Turn
+		for i := range 10 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(10+100*(i%2))*time.Second)
+			defer cancel()
+			turn, _ := enter(t, q, ctx, Demand{Keys: []Key{k}})
+			turns = append(turns, turn)
+		}
+		first.Answered(Answer{Quotas: []Quota{{Unit: "requests", Limit: 100, Remaining: 0, Reset: time.Minute}}})
+		for i, turn := range turns {
+			wantOver(t, turn, i%2 == 0, fmt.Sprint("turn ", i))
+		}
+		wantSound(t, q)
+	})
+}

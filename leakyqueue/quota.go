@@ -104,10 +104,14 @@ func (q *Queue) countOneLocked(b *bucket, c *Quota, a *Answer, f limit.Flight, n
 		return
 	}
 	known.credential = a.Credential
+	before := known.Left()
 	known.Tell(limit.Count{Limit: c.Limit, Remaining: c.Remaining, Reset: c.Reset, Window: c.Window}, f.Left(), now, f.UpTo(), l.learner.Sent())
 	q.alignLocked(b, c, known.Renewed(), now)
 	if at := known.Renewed(); known.Left() == 0 && at < limit.Never && at-now > q.cfg.MaxPause {
 		q.pauseLocked(b, at, now) // nobody waits for that
+	} else if at := b.place(); known.Left() == 0 && before != 0 && at.waiting > 0 {
+		q.calmsLocked(b)
+		q.tellLateLocked(at, now)
 	}
 }
 

@@ -269,6 +269,14 @@ func (q *Quota) Asking(now time.Duration) bool {
 	return q.asked && !q.trusted && now < q.askedAt+askingTakes && q.expired(now)
 }
 
+// AskingUntil is until when nobody else should leave for that, if no answer comes; now: others may.
+func (q *Quota) AskingUntil(now time.Duration) time.Duration {
+	if q.Asking(now) {
+		return q.askedAt + askingTakes
+	}
+	return now
+}
+
 // Known reports whether the Quota may still hold somebody back.
 func (q *Quota) Known(now time.Duration) bool {
 	return q.known && (now-q.heard < 10*time.Minute || now < q.Renewed() && q.Renewed() != Never)
