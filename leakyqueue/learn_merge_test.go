@@ -398,6 +398,11 @@ func TestMergingAcrossRules(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantSound(t, q)
+		leave(t, q, f)
+		if free.plain == strict.plain {
+			t.Error("the rule has limits now, and they don't hold")
+		}
+		wantSound(t, q)
 		// One that has limits of its own keeps its bucket.
 		other := learning(t, q, "other", limit.PerSecond(5))
 		answer(t, q, Answer{Bucket: "one"}, Key{Rule: other})

@@ -445,3 +445,48 @@ func TestAnExhaustedQuotaIsToldEarly(t *testing.T) {
 		wantSound(t, q)
 	})
 }
+
+// Those who wait already have what is left; who comes after them and can't wait until the quota is renewed is told at once.
+func TestWhatIsLeftIsForThoseWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, Config{})
+		r := newRule(t, q, "host", limit.PerSecond(1))
+		r.Learn(Learning{Spread: limit.SpreadNone})
+		k := Key{Rule: r}
+		answer(t, q, Answer{Quotas: []Quota{{Unit: "requests", Limit: 100, Remaining: 2, Reset: time.Minute}}}, k)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		for range 2 {
+			if _, err := q.Enter(ctx, Demand{Keys: []Key{k}}, new(Ticket)); err != nil {
+				t.Errorf("of two that are left: %v", err)
+			}
+		}
+		if _, err := q.Enter(ctx, Demand{Keys: []Key{k}}, new(Ticket)); !errors.Is(err, ErrDeadline) {
+			t.Errorf("one more: %v, want ErrDeadline", err)
+		}
+		wantSound(t, q)
+	})
+}
+
+// What is in flight stays so under other limits.
+func TestWhatIsInFlightStaysSoUnderOtherLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, Config{})
+		r := learning(t, q, "host")
+		k := Key{Rule: r}
+		out := []*Ticket{leave(t, q, k), leave(t, q, k)}
+		if err := r.SetLimits(limit.PerSecond(100)); err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := r.plain.learn.learner.InFlight(); n != 2 {
+			t.Errorf("%d are in flight, want 2", n)
+		}
+		for i, ticket := range out {
+			ticket.Answered(Answer{})
+			if n, _ := r.plain.learn.learner.InFlight(); n != 1-i {
+				t.Errorf("%d are in flight, want %d", n, 1-i)
+			}
+		}
+		wantSound(t, q)
+	})
+}
