@@ -156,6 +156,9 @@ func (t *Ticket) flight(i int) limit.Flight {
 func (q *Queue) hearLocked(b *bucket, f limit.Flight, a *Answer, now time.Duration) (heard Heard) {
 	l := b.learn
 	pause := a.Pause
+	if b.fleet != nil && (a.Verdict == Limited || len(a.Quotas) > 0) {
+		b.fleet.heard(b, a)
+	}
 	if l != nil {
 		for i := range l.quotas {
 			l.quotas[i].Hear(a.Verdict == Limited, f.Cost())
@@ -204,7 +207,7 @@ func (q *Queue) hearLocked(b *bucket, f limit.Flight, a *Answer, now time.Durati
 	if pause > 0 {
 		end := now + min(pause, longest)
 		b.blamedUntil = max(b.blamedUntil, min(end, now+q.cfg.MaxPause))
-		q.pauseLocked(b, end, now)
+		q.pauseFleetLocked(b, end, now)
 		heard.Paused = true
 	} else if at := b.place(); at.waiting > 0 {
 		q.tellLateLocked(at, now)

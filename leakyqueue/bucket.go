@@ -25,6 +25,8 @@ type Rule struct {
 	most    int                // buckets that there were since the map was made
 
 	learning *Learning // nil: it learns nothing; never changes once the rule is in use
+	pacer    Pacer     // nil: its buckets are this queue's alone; never changes either
+	sharing  Sharing
 }
 
 // Name returns the name the rule was made with.
@@ -63,6 +65,8 @@ type bucket struct {
 	out      int           // departed with a ticket that isn't given back
 	highSeen time.Duration // when somebody of high priority last came or left
 
+	fleet    *fleet  // nil: it is shared with no other queue
+	lease    *lease  // that requests wait for here; nil: it isn't one's
 	learn    *learnt // nil: it learns nothing
 	named    string  // the upstream's name of it
 	alsoKeys []Key   // further keys that have this bucket
@@ -178,6 +182,9 @@ func (b *bucket) mark(now time.Duration) time.Duration {
 	if b.isPool() {
 		return b.pool.mark(now)
 	}
+	if b.lease != nil {
+		return max(now, b.lease.tail)
+	}
 	return b.state.Mark(max(now, b.pausedUntil)) + b.learn.mark(now)
 }
 
@@ -224,6 +231,9 @@ func (b *bucket) settle(due, left time.Duration, from, to int64, now time.Durati
 	if b.unpaused != nil {
 		b.unpaused.Settle(due, left, from, to)
 	}
+	if b.fleet != nil {
+		b.owes(to - from)
+	}
 	at.hurry(before - at.mark(now)) // who was no later for the charge is no earlier now
 }
 
@@ -233,7 +243,14 @@ func (b *bucket) earliest(since, now time.Duration, ahead, cost int64, l level) 
 	if b.isPool() {
 		return b.pool.earliest(since, now, ahead, cost, l)
 	}
-	return b.state.Earliest(b.learn.earliest(b, max(since, b.pausedUntil), ahead, cost), now, ahead, cost, l.high())
+	if b.lease != nil {
+		return b.lease.earliest(since, now, ahead, cost)
+	}
+	since = b.learn.earliest(b, max(since, b.pausedUntil), ahead, cost)
+	if b.holdsNobody() {
+		return since
+	}
+	return b.state.Earliest(since, now, ahead, cost, l.high())
 }
 
 // idle reports whether a new bucket would do exactly as this one does.
@@ -276,13 +293,16 @@ func (q *Queue) makeBucket(k Key, now time.Duration) *bucket {
 			q.adaptSlotsLocked(b, now)
 		}
 	}
+	if k.Rule.pacer != nil {
+		q.joinFleet(b)
+	}
 	return b
 }
 
 // usedLocked marks b as used now, the most recently of all. Those of pools aren't forgotten.
 func (q *Queue) usedLocked(b *bucket, now time.Duration) {
 	b.used = now
-	if q.buckets.back != b && b.pool == nil {
+	if q.buckets.back != b && b.pool == nil && b.lease == nil {
 		q.buckets.remove(b)
 		q.buckets.push(b)
 	}
@@ -292,6 +312,9 @@ func (q *Queue) usedLocked(b *bucket, now time.Duration) {
 func (q *Queue) forget(b *bucket) {
 	b.gone = true
 	q.forgetName(b)
+	if b.fleet != nil {
+		q.leaveFleet(b)
+	}
 	for _, k := range append(b.alsoKeys, b.key) {
 		k.Rule.forget(k.Value)
 		if !b.learn.isCalm() {

@@ -29,6 +29,7 @@ func (q *Queue) Close(ctx context.Context) error {
 	q.closed = true
 	q.timer.Stop()
 	close(q.drained)
+	q.leaveAllLocked()
 	lines := slices.Collect(maps.Values(q.lines))
 	for b := range q.all {
 		if b.alone != nil {

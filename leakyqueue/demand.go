@@ -95,6 +95,10 @@ func (q *Queue) demandedLocked(few []*bucket, d *Demand, t *Ticket, now time.Dur
 		}
 		r.costs = t.costs
 	}
+	if few, r.shared = q.withLease(few, now); r.costs != nil && len(few) > len(r.costs) {
+		t.costs = append(t.costs, costOfLease(few, r.costs))
+		r.costs = t.costs
+	}
 	if q.waiting > 0 {
 		r.lane = q.findLine(few).find(r.key)
 	}
@@ -130,7 +134,7 @@ func invalidKeyCost(i, cost int) error {
 
 func needNoTicket(buckets []*bucket) error {
 	for _, b := range buckets {
-		if b.slots > 0 || b.pool != nil || b.learn != nil && !b.learn.calm {
+		if b.slots != 0 || b.pool != nil || b.learn != nil && !b.learn.calm {
 			return needsTicket(b)
 		}
 	}

@@ -87,6 +87,11 @@ func (q *Queue) enter(ctx context.Context, d *Demand, t *Ticket) (_ *waiter, _ P
 	if err == nil && (q.closed || q.closing && d.Place == 0) {
 		err = q.refusal(ErrClosed, nil, 0, never)
 	}
+	if err == nil && r.shared {
+		if b := refusesAll(buckets); b != nil {
+			err = q.refusal(ErrStoreUnavailable, b, 0, never)
+		}
+	}
 	if err != nil {
 		q.unlock(now)
 		q.keepSpare(spare)

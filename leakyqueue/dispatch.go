@@ -134,6 +134,12 @@ func (q *Queue) parkLocked(l *lane, b *bucket, t, now time.Duration) {
 	if b.front(now) == l {
 		q.wakeLocked(b, t)
 	}
+	if b.lease != nil {
+		q.touch(b.lease)
+	}
+	for _, b := range l.line.buckets {
+		q.touchGate(b)
+	}
 }
 
 func (q *Queue) unparkLocked(l *lane) {
@@ -176,7 +182,11 @@ func (q *Queue) chargeLocked(buckets []*bucket, r *request, t, now time.Duration
 		if b.pool != nil {
 			from = b.pool.choose(r.costAt(i), r.key.level, now)
 		}
-		from.state.Charge(t, now, r.costAt(i))
+		if from.lease != nil {
+			from.lease.take(buckets, r)
+		} else {
+			from.state.Charge(t, now, r.costAt(i))
+		}
 		from.unpaused = nil
 		from.counts.Departed++
 		if r.key.level.high() {
@@ -298,10 +308,12 @@ func (q *Queue) unlock(now time.Duration) {
 			q.dispatchLocked(b, now)
 		}
 	}
+	q.askLocked(now)
 	q.scheduleLocked(now)
 	q.round++
 	if q.closing && !q.closed && q.waiting == 0 && q.out.n == 0 {
 		q.closed = true
+		q.leaveAllLocked()
 		q.timer.Stop()
 		close(q.drained)
 	}

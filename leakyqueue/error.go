@@ -29,6 +29,10 @@ var (
 	// for. It comes in addition to one of the others.
 	ErrOverloaded = errors.New("upstream overloaded")
 
+	// ErrStoreUnavailable: the limits are shared, what they are kept in can't be reached, and RefuseAll is what the
+	// Pacer has the queue do then.
+	ErrStoreUnavailable = errors.New("store of shared limits unavailable")
+
 	// ErrInvalid: a Config or a Demand has a value out of range, which the text names.
 	ErrInvalid = errors.New("invalid")
 )
@@ -38,7 +42,7 @@ type Error struct {
 	// Bucket is the bucket that the request waited for or was refused by, as "rule" or "rule key".
 	Bucket string
 
-	// Reason is ErrQueueFull, ErrDeadline or ErrClosed; nil when the caller's context was cancelled.
+	// Reason is ErrQueueFull, ErrDeadline, ErrClosed or ErrStoreUnavailable; nil when the caller's context was cancelled.
 	Reason error
 
 	// Queued is how long the request had waited when it was told.
@@ -87,6 +91,8 @@ func (q *Queue) refusedWaiter(w *waiter, queued time.Duration) *Error {
 		reason = ErrClosed
 	case crowdedOut:
 		reason = ErrQueueFull
+	case noStore:
+		reason = ErrStoreUnavailable
 	}
 	err := q.refusal(reason, w.blamed(), queued, w.deadline)
 	err.Upstream = upstreams[w.because]

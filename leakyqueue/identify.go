@@ -34,7 +34,7 @@ func (q *Queue) forgetName(b *bucket) {
 
 // canMergeLocked reports whether what to does is all that b does, and nobody waits for both.
 func (q *Queue) canMergeLocked(b, to *bucket) bool {
-	if b.key.Rule != to.key.Rule && len(b.key.Rule.set.Limits()) > 0 {
+	if b.key.Rule != to.key.Rule && len(b.key.Rule.set.Limits()) > 0 || b.fleet != nil || to.fleet != nil {
 		return false
 	}
 	for n := range b.joint {

@@ -49,6 +49,7 @@ const (
 	pastDeadline               // of its context
 	crowdedOut                 // for a newcomer
 	closed
+	noStore // RefuseAll
 )
 
 func orderLinks(w *waiter) *links[waiter] { return &w.order }
@@ -188,6 +189,9 @@ func (l *lane) heads(w *waiter) bool { return l.parkedAt != nil && l.head() == w
 func (q *Queue) insertLocked(w *waiter) {
 	l := w.lane
 	w.state = waiting
+	if at := l.parkedAt; at != nil && at.lease != nil {
+		q.touch(at.lease) // there is one more to ask for
+	}
 	if w.place != 0 {
 		l.again.push(w)
 		for i, b := range l.line.buckets {
@@ -240,6 +244,10 @@ func (q *Queue) removeLocked(w *waiter) {
 	}
 	for _, b := range l.line.buckets {
 		b.waiting--
+		if b.lease != nil {
+			q.touch(b.lease)
+		}
+		q.touchGate(b)
 		if b.learn != nil && len(b.learn.quotas) > 0 { // of which less is kept for later where fewer wait
 			q.stirred = append(q.stirred, b)
 		}

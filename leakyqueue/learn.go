@@ -54,6 +54,7 @@ type learnt struct {
 func (r *Rule) newLearnt() *learnt {
 	minRate, maxRate, rates := r.set.AdaptiveRate()
 	minSlots, maxSlots, adapts := r.set.AdaptiveConcurrency()
+	rates = rates && r.pacer == nil // else the fleet learns it
 	if r.learning == nil && !rates && !adapts {
 		return nil
 	}
@@ -176,8 +177,11 @@ func (q *Queue) adaptSlotsLocked(b *bucket, now time.Duration) {
 	if declared := b.key.Rule.set.Slots(); declared > 0 {
 		n = min(n, declared)
 	}
-	grew := n > b.slots
-	b.slots, b.ordinary = n, b.key.Rule.set.OrdinaryOf(n)
+	before := b.slots
+	if b.slots, b.ordinary = n, b.key.Rule.set.OrdinaryOf(n); b.fleet != nil {
+		b.gate()
+	}
+	grew := b.slots > before
 	if grew {
 		q.returnedLocked(b, now)
 	}

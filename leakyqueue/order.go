@@ -59,6 +59,8 @@ type request struct {
 	place Place
 	cost  int64
 	costs []int32 // of each of its buckets, where they aren't all the same
+
+	shared bool // some of its buckets are
 }
 
 func (w *waiter) request() request {

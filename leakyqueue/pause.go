@@ -20,7 +20,7 @@ import (
 // The error is [ErrInvalid], for a key that isn't of a rule of this queue, or not of a pool's; then nothing is paused.
 func (q *Queue) Pause(until time.Time, keys ...Key) error {
 	return q.eachBucket(keys, func(b *bucket, now time.Duration) {
-		q.pauseLocked(b, now+min(time.Until(until), longest), now)
+		q.pauseFleetLocked(b, now+min(time.Until(until), longest), now)
 	})
 }
 
@@ -28,7 +28,12 @@ func (q *Queue) Pause(until time.Time, keys ...Key) error {
 // upstream asked for. As at the end of any pause, one leaves at once if the rate lets it, and the others
 // follow at the rate. The error is that of Pause.
 func (q *Queue) Resume(keys ...Key) error {
-	return q.eachBucket(keys, q.resumeLocked)
+	return q.eachBucket(keys, func(b *bucket, now time.Duration) {
+		if b.fleet != nil {
+			b.fleet.member.Resume()
+		}
+		q.resumeLocked(b, now)
+	})
 }
 
 // eachBucket calls f for the buckets of the keys, or the queue's own without any.
@@ -97,6 +102,9 @@ func (q *Queue) pauseLocked(b *bucket, end, now time.Duration) {
 	}
 	b.pausedUntil = max(b.pausedUntil, end)
 	b.state.Drain(b.pausedUntil)
+	if b.fleet != nil {
+		b.fleet.allLeases(func(l *lease) { l.voidLocked(b.pausedUntil) })
+	}
 	b.counts.Pauses++
 	q.usedLocked(b, now)
 	if b.pool != nil {

@@ -107,6 +107,9 @@ func (b *bucket) leaves(since, now time.Duration, cost int64, l level) time.Dura
 	if b.isPool() {
 		return b.pool.leaves(since, now, cost, l)
 	}
+	if b.lease != nil {
+		return b.lease.leaves(since, now, cost)
+	}
 	return b.earliest(since, now, 0, cost, l)
 }
 

@@ -117,7 +117,7 @@ type Queue struct {
 	epoch    time.Time              // moments are durations since then, by the monotonic clock
 
 	// mu guards what follows, and every bucket, lane, waiter and ticket. Nothing is waited for, and
-	// nobody is called or woken, while it is held.
+	// nobody is called or woken, while it is held, but for a Pacer, who waits for nothing either.
 	mu       sync.Mutex
 	rules    []*Rule
 	pools    []*pool
@@ -128,6 +128,9 @@ type Queue struct {
 	delayed  heap[delayedWaiter] // by when they join their lane
 	arrivals arrivals            // who waits, and since when; empty without MaxWait
 	out      list[Ticket]        // those that hold a slot, in the order of departure
+	leases   map[string]*bucket  // of several shared buckets, by their line's ID
+	touched  []*lease            // to be looked at before mu is given up
+	gates    []*bucket           // their slots are, too
 	woken    list[waiter]        // to be woken when mu is given up
 	stirred  []*bucket           // their order may have changed: to be dispatched before that
 	roomy    []*line             // may have room for those outside

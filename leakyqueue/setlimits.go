@@ -48,6 +48,12 @@ func (q *Queue) adoptLocked(b *bucket, set limit.Set, now time.Duration) {
 		b.unpaused = new(set.Adopt(b.unpaused, now))
 	}
 	b.slots, b.ordinary = set.Slots(), set.OrdinarySlots()
+	if b.fleet != nil {
+		b.fleet.declare(set, &b.state)
+		b.fleet.allLeases(q.closeLease) // they open anew, for these limits
+		b.gate()
+		q.touchGate(b)
+	}
 	q.learnAnewLocked(b)
 	if b.pool == nil {
 		q.changedLocked(b, now)

@@ -16,6 +16,7 @@ type Counts struct {
 	Limited      uint64 // answers that refused this client
 	Overloaded   uint64 // answers that said that the upstream is unwell for everybody
 	HoldsExpired uint64 // tickets given back by MaxHold
+	SlotsLost    uint64 // times that slots shared with other queues went to those, while they were held here
 
 	// Of rules that are only measured: see Queue.Measure.
 	Late uint64        // would have been held by rates or windows

@@ -78,6 +78,9 @@ func (q *Queue) issueLocked(t *Ticket, buckets []*bucket, r *request, due, now t
 		return
 	}
 	t.flights, t.answered = t.fewFlights[:0], false
+	if last := len(buckets) - 1; buckets[last].lease != nil {
+		buckets = buckets[:last] // of which nothing is held
+	}
 	t.q, t.since, t.place, t.due, t.cost = q, now, r.place, due, r.cost
 	t.slot, t.more, t.order = nil, nil, links[Ticket]{}
 	t.buckets = append(t.few[:0], buckets...)
@@ -103,6 +106,7 @@ func (q *Queue) issueLocked(t *Ticket, buckets []*bucket, r *request, due, now t
 			continue
 		}
 		b.out++
+		q.touchGate(b)
 		if t.slot == nil {
 			t.slot = b
 		} else {
@@ -122,8 +126,10 @@ func (q *Queue) giveBackLocked(t *Ticket, now time.Duration) {
 	freed, more := t.slot, t.more
 	t.slot, t.more = nil, nil
 	freed.out--
+	q.touchGate(freed)
 	for _, b := range more {
 		b.out--
+		q.touchGate(b)
 	}
 	q.returnedLocked(freed, now)
 	for _, b := range more {

@@ -1,0 +1,319 @@
+package leakyqueue
+
+import (
+	"math"
+	"time"
+
+	"github.com/outflow-go/outflow/limit"
+)
+
+// fleet is what a bucket needs that is shared with other queues. Queue.mu guards it.
+//
+// The bucket's own state goes on counting what leaves from here. It holds nobody, since the lease does, until there is
+// an outage: then it takes over, at a share of the limits.
+type fleet struct {
+	member   Member
+	outage   Outage
+	leases   bool          // it has rates or windows
+	interval time.Duration // limit.State.Interval
+	slack    time.Duration // how late a departure may be used
+	keeps    bool          // what isn't used is worth giving back
+	alone    *bucket       // the lease of this bucket and no other; nil: there is none yet
+	joint    []*bucket     // the leases of this one and others
+
+	gated   bool // it has a concurrency
+	granted int
+	wanted  int
+	touched bool // in Queue.gates
+}
+
+// minKept is the interval above which a rate's departure that isn't used is given back: it takes longer than
+// giving it back does.
+const minKept = 5 * time.Millisecond
+
+// Share has the rule's buckets be one each with those of the same name and key in other queues that the pacer has. It
+// is called before the rule is used, and not for pools: their members share nothing.
+//
+// Rates, windows and concurrencies then hold for all of those queues together, and so do pauses. AdaptiveConcurrency
+// adapts in each queue by itself.
+func (r *Rule) Share(p Pacer, s Sharing) {
+	r.q.mu.Lock()
+	defer r.q.mu.Unlock()
+	if r.pool == nil {
+		r.pacer, r.sharing = p, s
+	}
+}
+
+// sharedAs is what b is known as to the Pacer.
+func (b *bucket) sharedAs() Shared {
+	return Shared{Rule: b.key.Rule.name, Key: b.key.Value, Limits: b.key.Rule.set.Limits(), Group: b.key.Rule.sharing.Group}
+}
+
+// joinFleet has a new bucket be shared.
+func (q *Queue) joinFleet(b *bucket) {
+	b.fleet = &fleet{}
+	b.fleet.declare(b.key.Rule.set, &b.state)
+	b.fleet.member = b.key.Rule.pacer.Join(b.sharedAs(), &watching{q, b})
+	b.gate()
+}
+
+// declare takes up what the limits are.
+func (f *fleet) declare(set limit.Set, state *limit.State) {
+	f.leases, f.gated, f.slack = false, set.Slots() > 0, math.MaxInt64
+	f.interval = state.Interval()
+	f.keeps = f.interval >= minKept
+	for _, l := range set.Limits() {
+		if _, ok := l.Slots(); ok {
+			continue
+		}
+		f.leases = true
+		if _, d, ok := l.Window(); ok {
+			f.keeps = true
+			f.slack = min(f.slack, d/100, 50*time.Millisecond)
+		}
+	}
+	if _, _, adapts := set.AdaptiveConcurrency(); adapts && len(set.Limits()) == 1 {
+		f.leases = false
+	}
+}
+
+// leaveFleet ends it for a bucket that is forgotten.
+func (q *Queue) leaveFleet(b *bucket) {
+	for len(b.fleet.joint) > 0 {
+		q.dropLease(b.fleet.joint[0])
+	}
+	if b.fleet.alone != nil {
+		q.dropLease(b.fleet.alone)
+	}
+	b.fleet.member.Leave()
+}
+
+// leaveAllLocked ends it for all: the queue is closed.
+func (q *Queue) leaveAllLocked() {
+	for b := range q.all {
+		if b.fleet != nil {
+			q.leaveFleet(b)
+		}
+	}
+}
+
+// allLeases calls f for each lease of b.
+func (f *fleet) allLeases(do func(*lease)) {
+	if f.alone != nil {
+		do(f.alone.lease)
+	}
+	for _, b := range f.joint {
+		do(b.lease)
+	}
+}
+
+// holdsNobody reports whether b's own rates and windows are for another to look after, or nobody.
+func (b *bucket) holdsNobody() bool { return b.fleet != nil && b.fleet.outage.Mode != ShareLocally }
+
+// gate has b have as many slots as it was granted.
+func (b *bucket) gate() {
+	if !b.fleet.gated {
+		return
+	}
+	set := b.key.Rule.set
+	switch b.fleet.outage.Mode {
+	case ShareLocally:
+		b.slots = max(1, int(float64(set.Slots())*b.fleet.outage.Share))
+	case LetAllGo:
+		b.slots = limit.MaxConcurrent
+	default:
+		b.slots = b.fleet.granted
+	}
+	if b.learn != nil && b.learn.slots != nil {
+		b.slots = min(b.slots, b.learn.slots.Slots())
+	}
+	if b.slots <= 0 {
+		b.slots, b.ordinary = -1, -1 // 0 is any number
+		return
+	}
+	b.ordinary = set.OrdinaryOf(b.slots)
+}
+
+// touchGate has the slots be looked at that b asks for.
+func (q *Queue) touchGate(b *bucket) {
+	if f := b.fleet; f != nil && f.gated && !f.touched {
+		f.touched = true
+		q.gates = append(q.gates, b)
+	}
+}
+
+// wantsLocked is how many slots b wants, if that is to be told.
+func (b *bucket) wantsLocked() (want int, tell bool) {
+	f := b.fleet
+	want = min(b.out+b.waiting, b.key.Rule.set.Slots())
+	switch {
+	case want > f.wanted, b.out >= f.granted && want != f.wanted, want <= f.wanted/2 && f.wanted > 0:
+		f.wanted = want
+		return want, true
+	}
+	return want, false
+}
+
+// askLocked tells pacers what is wanted of them.
+func (q *Queue) askLocked(now time.Duration) {
+	if q.closed {
+		return
+	}
+	for len(q.touched) > 0 {
+		l := q.touched[len(q.touched)-1]
+		q.touched = q.touched[:len(q.touched)-1]
+		l.touched = false
+		if ask, ok := l.asksLocked(now); ok {
+			q.openLease(l)
+			l.with.from.Ask(ask)
+		}
+	}
+	for len(q.gates) > 0 {
+		b := q.gates[len(q.gates)-1]
+		q.gates = q.gates[:len(q.gates)-1]
+		b.fleet.touched = false
+		if want, tell := b.wantsLocked(); tell && !b.gone {
+			b.fleet.member.Slots(want, b.out)
+		}
+	}
+}
+
+// pauseFleetLocked pauses b here and in the rest of the fleet.
+func (q *Queue) pauseFleetLocked(b *bucket, end, now time.Duration) {
+	if b.fleet != nil && end > now {
+		b.fleet.member.Pause(q.epoch.Add(end))
+	}
+	q.pauseLocked(b, end, now)
+}
+
+// watching is told what happens to a shared bucket elsewhere.
+type watching struct {
+	q *Queue
+	b *bucket
+}
+
+func (w *watching) do(f func(b *bucket, now time.Duration)) {
+	w.q.mu.Lock()
+	now := w.q.now()
+	if !w.b.gone {
+		f(w.b, now)
+	}
+	w.q.unlock(now)
+}
+
+func (w *watching) Paused(until time.Time) {
+	w.do(func(b *bucket, now time.Duration) { w.q.pauseLocked(b, until.Sub(w.q.epoch), now) })
+}
+
+func (w *watching) Resumed() { w.do(w.q.resumeLocked) }
+
+func (w *watching) Slots(n int, lost bool) {
+	w.do(func(b *bucket, now time.Duration) {
+		b.fleet.granted = n
+		if lost {
+			b.counts.SlotsLost++
+		}
+		b.gate()
+		w.q.touchGate(b)
+		w.q.returnedLocked(b, now)
+	})
+}
+
+// Outage has the bucket's own state take over, or the lease. Of the limits that state has a share, in which what has
+// left from here counts, and no burst: it follows on what was leased.
+func (w *watching) Outage(o Outage) {
+	w.do(func(b *bucket, now time.Duration) {
+		f, q := b.fleet, w.q
+		if f.outage == o {
+			return
+		}
+		f.outage = o
+		set := b.key.Rule.set
+		switch o.Mode {
+		case ShareLocally:
+			b.state = shareOf(set, o.Share).Adopt(&b.state, now)
+			b.state.Drain(now)
+		case NoOutage:
+			b.state = set.Adopt(&b.state, now)
+		}
+		b.unpaused = nil
+		b.gate()
+		f.allLeases(func(l *lease) {
+			l.giveBack(len(l.hand))
+			q.touch(l)
+		})
+		if o.Mode == RefuseAll {
+			q.refuseAllLocked(b, now)
+			return
+		}
+		f.allLeases(func(l *lease) { q.dispatchLocked(l.at, now) })
+		q.returnedLocked(b, now)
+	})
+}
+
+// refuseAllLocked refuses who waits for b, since the store of its limits is gone.
+func (q *Queue) refuseAllLocked(b *bucket, now time.Duration) {
+	for _, l := range q.lanesOf(b) {
+		at := l.parkedAt
+		for _, w := range l.inOrder() {
+			q.refuseLocked(w, noStore, b, never, now)
+		}
+		if at != nil {
+			q.dispatchLocked(at, now)
+		}
+	}
+}
+
+// shareOf are the limits of which so much is this queue's.
+func shareOf(set limit.Set, share float64) limit.Set {
+	limits := set.Limits()
+	for i, l := range limits {
+		limits[i] = l.Scaled(share)
+	}
+	scaled, err := limit.Join(limits...)
+	if err != nil { // too slow to be a limit: what is left of it is the whole
+		return set
+	}
+	return scaled
+}
+
+// refusesAll is the first of the buckets that lets nobody go since its store is gone; nil: all do.
+func refusesAll(buckets []*bucket) *bucket {
+	for _, b := range buckets {
+		if b.fleet != nil && b.fleet.outage.Mode == RefuseAll {
+			return b
+		}
+	}
+	return nil
+}
+
+// heard passes on what an upstream said.
+func (f *fleet) heard(b *bucket, a *Answer) {
+	inFlight := int64(b.out)
+	if b.learn != nil {
+		_, units := b.learn.learner.InFlight()
+		inFlight = max(inFlight, units)
+	}
+	f.member.Heard(*a, int(inFlight))
+}
+
+// owes corrects what was leased for a departure of b that took more, or less.
+func (b *bucket) owes(more int64) {
+	if more == 0 || b.fleet.outage.Mode != NoOutage {
+		return
+	}
+	at := b.fleet.alone
+	if at == nil && len(b.fleet.joint) > 0 {
+		at = b.fleet.joint[0]
+	}
+	if at == nil {
+		return
+	}
+	for i, o := range at.lease.of {
+		if o == b {
+			at.lease.owed[i] += more
+			at.lease.owes = true
+			b.key.Rule.q.touch(at.lease)
+		}
+	}
+}

@@ -1,0 +1,522 @@
+package leakyqueue
+
+import (
+	"encoding/binary"
+	"slices"
+	"sort"
+	"time"
+)
+
+// Requests of shared buckets wait for those as for any other, and beside them for a bucket of their own: that of the
+// lease, whose departures are at hand or have been asked for. It comes last among their buckets. Thereby whoever waits
+// is in order at the lease, in the order that every bucket has.
+
+// lease is what makes a bucket that of a lease. Queue.mu guards all of it.
+type lease struct {
+	q    *Queue
+	at   *bucket
+	id   string    // of the buckets, in Queue.leases; "": there is one, and this is its own
+	of   []*bucket // those that are shared, in the order of the demand
+	with *tenancy  // nil: it isn't open
+
+	hand     []leased      // first due first
+	gone     int64         // the total up to those that are no longer at hand
+	total    int64         // the total of all that ever came
+	tail     time.Duration // when one more was to be due, as of the last grant
+	lead     time.Duration
+	asking   bool
+	notUntil time.Duration // nothing is to be asked for before
+	owed     []int64
+	owes     bool
+	back     []Leased
+	touched  bool // in Queue.touched
+}
+
+// tenancy is a lease while it is open with one Lessor, who may have an answer for one that isn't any more.
+type tenancy struct {
+	lease *lease
+	from  Lessor
+}
+
+// leased is a departure at hand.
+type leased struct {
+	due   time.Duration
+	until time.Duration // afterwards it is stale
+	total int64         // of units, up to and with this one
+	units int64
+	Leased
+}
+
+// maxAsked bounds one Ask.
+const maxAsked = 1 << 12
+
+// withLease appends the bucket of the lease of those of the buckets that are shared, if any is.
+func (q *Queue) withLease(buckets []*bucket, now time.Duration) (_ []*bucket, shared bool) {
+	var leased *bucket
+	for _, b := range buckets {
+		if b.fleet == nil {
+			continue
+		}
+		shared = true
+		switch {
+		case !b.fleet.leases:
+		case leased == nil:
+			leased = b
+		default:
+			return append(buckets, q.jointLease(buckets, now)), true
+		}
+	}
+	if leased == nil {
+		return buckets, shared
+	}
+	if leased.fleet.alone == nil {
+		leased.fleet.alone = q.newLease("", []*bucket{leased}, now)
+	}
+	return append(buckets, leased.fleet.alone), true
+}
+
+// costOfLease is what counts as the cost in a lease: the highest of those in the buckets that it is of.
+func costOfLease(buckets []*bucket, costs []int32) int32 {
+	var most int32
+	for i, c := range costs {
+		if f := buckets[i].fleet; f != nil && f.leases {
+			most = max(most, c)
+		}
+	}
+	return most
+}
+
+//go:noinline
+func (q *Queue) jointLease(buckets []*bucket, now time.Duration) *bucket {
+	var few [4]*bucket
+	of := few[:0]
+	for _, b := range buckets {
+		if b.fleet != nil && b.fleet.leases {
+			of = append(of, b)
+		}
+	}
+	var fewer [4 * binary.MaxVarintLen64]byte
+	id := appendLineID(fewer[:0], of)
+	if b := q.leases[string(id)]; b != nil {
+		return b
+	}
+	b := q.newLease(string(id), slices.Clone(of), now)
+	if q.leases == nil {
+		q.leases = make(map[string]*bucket)
+	}
+	q.leases[b.lease.id] = b
+	for _, s := range b.lease.of {
+		s.fleet.joint = append(s.fleet.joint, b)
+	}
+	return b
+}
+
+//go:noinline
+func (q *Queue) newLease(id string, of []*bucket, now time.Duration) *bucket {
+	q.ids++
+	b := &bucket{id: q.ids, key: of[len(of)-1].key, highSeen: -longest, order: &noOrder, wake: never, used: now}
+	b.lease = &lease{q: q, at: b, id: id, of: of, owed: make([]int64, len(of)), tail: now}
+	return b
+}
+
+// dropLease forgets a lease of a bucket that is forgotten.
+func (q *Queue) dropLease(b *bucket) {
+	l := b.lease
+	if l.id != "" {
+		delete(q.leases, l.id)
+		for _, s := range l.of {
+			s.fleet.joint = slices.DeleteFunc(s.fleet.joint, func(o *bucket) bool { return o == b })
+		}
+	}
+	q.closeLease(l)
+}
+
+// closeLease gives back what is at hand. The lease opens again when it has to ask.
+func (q *Queue) closeLease(l *lease) {
+	l.giveBack(len(l.hand))
+	if l.with != nil {
+		l.with.from.Close(l.back, l.owed)
+	}
+	l.with, l.asking, l.back, l.owed, l.owes = nil, false, nil, make([]int64, len(l.of)), false
+}
+
+// openLease has a lease be open.
+func (q *Queue) openLease(l *lease) {
+	if l.with != nil {
+		return
+	}
+	of := make([]Shared, len(l.of))
+	for i, b := range l.of {
+		of[i] = b.sharedAs()
+	}
+	l.with = &tenancy{lease: l}
+	l.with.from = l.of[0].key.Rule.pacer.Open(of, l.with)
+}
+
+// bypassed reports whether nothing is leased, since it can't be: what the buckets have is to be gone by.
+func (l *lease) bypassed() bool {
+	for _, b := range l.of {
+		if b.fleet.outage.Mode != NoOutage {
+			return true
+		}
+	}
+	return false
+}
+
+// atHand is how many units there are.
+func (l *lease) atHand() int64 { return l.total - l.gone }
+
+// leaves is when a request may leave as far as is known: never if nothing is at hand for it.
+func (l *lease) leaves(since, now time.Duration, cost int64) time.Duration {
+	if l.bypassed() {
+		return since
+	}
+	l.prune(now)
+	if i := l.covers(cost); i < len(l.hand) {
+		return max(since, l.hand[i].due)
+	}
+	if l.notUntil > now {
+		return l.notUntil
+	}
+	l.q.touch(l) // to be asked for
+	return never
+}
+
+// covers is the index of the departure with which those at hand add up to so many units.
+func (l *lease) covers(units int64) int {
+	if len(l.hand) > 0 && l.hand[0].total-l.gone >= units {
+		return 0
+	}
+	return sort.Search(len(l.hand), func(i int) bool { return l.hand[i].total-l.gone >= units })
+}
+
+// earliest is a lower bound of when a request may leave behind others: what is not at hand is leased
+// at the tail.
+func (l *lease) earliest(since, now time.Duration, ahead, cost int64) time.Duration {
+	if l.bypassed() {
+		return since
+	}
+	l.prune(now)
+	if i := l.covers(ahead + cost); i < len(l.hand) {
+		return max(since, l.hand[i].due)
+	}
+	t := max(l.tail, now)
+	if l.tail > now { // the rates are at their bounds, and whoever comes is behind
+		for _, b := range l.of {
+			one := b.fleet.interval
+			if n := ahead + cost - l.atHand() - 1; n > 0 && one > 0 {
+				t = max(t, l.tail+min(longest, time.Duration(min(float64(one)*float64(n), float64(longest)))))
+			}
+		}
+	}
+	return max(since, t)
+}
+
+// slack is how late a departure may be used: what is counted by windows is on its way while their guard lasts.
+func (l *lease) slack() time.Duration {
+	slack := l.q.cfg.Slack
+	for _, b := range l.of {
+		slack = min(slack, b.fleet.slack)
+	}
+	return slack
+}
+
+// prune drops departures that nobody has used for too long.
+func (l *lease) prune(now time.Duration) {
+	if len(l.hand) == 0 || l.hand[0].due >= now {
+		return
+	}
+	n := 0
+	for n < len(l.hand) && l.hand[n].until < now {
+		n++
+	}
+	if n > 0 {
+		l.giveBackFirst(n)
+	}
+}
+
+func (l *lease) giveBackFirst(n int) {
+	for i := range n {
+		l.back = append(l.back, l.hand[i].Leased)
+	}
+	l.gone = l.hand[n-1].total
+	l.hand = slices.Delete(l.hand, 0, n)
+	l.q.touch(l)
+}
+
+// giveBack gives back the last n at hand.
+func (l *lease) giveBack(n int) {
+	from := len(l.hand) - n
+	for i := from; i < len(l.hand); i++ {
+		l.back = append(l.back, l.hand[i].Leased)
+		l.total -= l.hand[i].units
+	}
+	l.hand = l.hand[:from]
+}
+
+// take uses what is at hand for a request that leaves from the buckets.
+func (l *lease) take(buckets []*bucket, r *request) {
+	if l.bypassed() {
+		return
+	}
+	n := l.covers(r.costAt(len(buckets)-1)) + 1
+	if n > len(l.hand) { // cannot be: it was asked whether it may leave
+		n = len(l.hand)
+	}
+	j := 0
+	for i, b := range buckets {
+		if j == len(l.of) || b != l.of[j] {
+			continue
+		}
+		more := r.costAt(i)
+		for k := range n {
+			more -= l.hand[k].Costs[j]
+		}
+		if more != 0 {
+			l.owed[j] += more
+			l.owes = true
+		}
+		j++
+	}
+	if n > 0 {
+		l.gone = l.hand[n-1].total
+	}
+	if n == len(l.hand) {
+		l.hand = l.hand[:0]
+	} else {
+		l.hand = l.hand[n:]
+	}
+	l.q.touch(l)
+}
+
+// touch has the lease be looked at before the lock is given up: it may have to ask for more, or give back.
+func (q *Queue) touch(l *lease) {
+	if !l.touched {
+		l.touched = true
+		q.touched = append(q.touched, l)
+	}
+}
+
+// asksLocked prepares what is to be asked of a lease that was touched. ok is false if that is nothing.
+func (l *lease) asksLocked(now time.Duration) (_ Ask, ok bool) {
+	if l.bypassed() {
+		l.handBackLocked(0)
+		if l.with == nil {
+			l.back, l.owes = nil, false
+			return Ask{}, false
+		}
+	}
+	need, high := l.needLocked(now)
+	if !l.asking {
+		l.handBackLocked(need)
+	}
+	if l.asking || l.notUntil > now {
+		return Ask{}, false
+	}
+	ask := Ask{Back: l.back}
+	if l.owes {
+		ask.Owed = l.owed
+	}
+	if missing := need - l.atHand(); missing > 0 && !l.bypassed() && (len(l.hand) == 0 || l.hand[len(l.hand)-1].due-now < l.lead) {
+		ask.Runs = l.runsLocked(missing, high)
+	}
+	if len(ask.Runs) == 0 && len(ask.Back) == 0 && !l.owes {
+		return Ask{}, false
+	}
+	l.back = nil
+	if l.owes {
+		l.owed, l.owes = make([]int64, len(l.of)), false
+	}
+	l.asking = true
+	return ask, true
+}
+
+// handBackLocked gives back what is at hand beyond what is needed, if it may be of use to others: not what is
+// due so soon that it would be gone by then.
+func (l *lease) handBackLocked(need int64) {
+	n := 0
+	for i := len(l.hand) - 1; i >= 0; i-- {
+		if h := &l.hand[i]; h.total-l.gone-h.units < need {
+			break
+		}
+		n++
+	}
+	for n > 0 && !l.worthGivingBack(&l.hand[len(l.hand)-n]) {
+		n--
+	}
+	l.giveBack(n)
+}
+
+func (l *lease) worthGivingBack(h *leased) bool {
+	for _, b := range l.of {
+		if b.fleet.keeps {
+			return true
+		}
+	}
+	return h.due > l.q.now()+l.lead
+}
+
+// needLocked is how many units those want who wait for the lease and have a slot if they leave, and how many of that
+// those of high priority.
+func (l *lease) needLocked(now time.Duration) (need, high int64) {
+	for i := range l.at.parked.levels {
+		for _, n := range l.at.parked.levels[i] {
+			cost := n.costs[len(n.costs)-1]
+			free := int64(n.waiting())
+			for _, b := range n.line.buckets {
+				if b.slots != 0 {
+					free = min(free, int64(b.slots-b.out))
+				}
+				if !b.learn.isCalm() { // what it holds back isn't known in advance
+					if t := b.learn.earliest(b, now, 0, 1); t > now+l.lead {
+						free = 0
+					} else if n, _ := b.learn.learner.Slots(now); n > 0 {
+						inFlight, _ := b.learn.learner.InFlight()
+						free = min(free, int64(n)-int64(inFlight))
+					}
+				}
+			}
+			if all := int64(n.waiting()); free < all {
+				cost = (cost*max(0, free) + all - 1) / all
+			}
+			need += cost
+			if level(i).high() {
+				high += cost
+			}
+		}
+	}
+	return need, high
+}
+
+// runsLocked are those who wait for the lease, as many as make up the missing units, without those for whom there
+// is something at hand.
+func (l *lease) runsLocked(missing, high int64) []Run {
+	var runs []Run
+	skip := l.atHand()
+	asked := 0
+	for i := range l.at.parked.levels {
+		isHigh := level(i).high() && l.headroom()
+		for _, n := range l.at.parked.levels[i] {
+			last := len(n.costs) - 1
+			if head := n.head(); n.costs[last] == int64(n.waiting())*head.costAt(last) && !head.mixed && head.cost == 1 {
+				units := n.costs[last]
+				if skipped := min(skip, units); skipped > 0 {
+					skip, units = skip-skipped, units-skipped
+				}
+				units = min(units, missing, maxAsked)
+				runs = l.addRun(runs, int(units), isHigh, nil)
+				missing -= units
+				continue
+			}
+			for _, w := range n.inOrder() {
+				c := w.costAt(last)
+				if skip >= c {
+					skip -= c
+					continue
+				}
+				if missing <= 0 || asked >= maxAsked/16 {
+					break
+				}
+				asked++
+				runs = l.addRun(runs, 1, isHigh, l.costsOf(w))
+				missing -= c
+			}
+		}
+	}
+	return runs
+}
+
+// addRun adds requests to runs. Costs nil: 1 each.
+func (l *lease) addRun(runs []Run, n int, high bool, costs []int64) []Run {
+	if n <= 0 {
+		return runs
+	}
+	if costs == nil {
+		costs = l.ones()
+	}
+	if last := len(runs) - 1; last >= 0 && runs[last].High == high && slices.Equal(runs[last].Costs, costs) {
+		runs[last].N += n
+		return runs
+	}
+	return append(runs, Run{N: n, High: high, Costs: costs})
+}
+
+func (l *lease) ones() []int64 {
+	ones := make([]int64, len(l.of))
+	for i := range ones {
+		ones[i] = 1
+	}
+	return ones
+}
+
+// costsOf is what w takes of each shared bucket.
+func (l *lease) costsOf(w *waiter) []int64 {
+	costs := make([]int64, 0, len(l.of))
+	for i, b := range w.lane.line.buckets {
+		if len(costs) < len(l.of) && b == l.of[len(costs)] {
+			costs = append(costs, w.costAt(i))
+		}
+	}
+	return costs
+}
+
+func (l *lease) headroom() bool {
+	return slices.ContainsFunc(l.of, func(b *bucket) bool { return b.key.Rule.set.Headroom() })
+}
+
+// Granted takes what was leased. It is for the Lessor.
+func (t *tenancy) Granted(g Grant) {
+	l := t.lease
+	q := l.q
+	q.mu.Lock()
+	now := q.now()
+	if t != l.with { // it was closed meanwhile
+		if len(g.Leased) > 0 {
+			t.from.Close(g.Leased, nil)
+		}
+		q.unlock(now)
+		return
+	}
+	l.asking = false
+	from := g.From.Sub(q.epoch)
+	l.tail, l.lead = from+g.Tail, g.Lead
+	l.notUntil = now + max(0, g.Retry)
+	l.holdLocked(g.Leased, from, now)
+	q.touch(l)
+	b := l.at
+	if b.waiting > 0 && b.mark(now) >= b.inTimeUntil {
+		q.tellLateLocked(b, now)
+	}
+	q.dispatchLocked(b, now)
+	q.unlock(now)
+}
+
+// holdLocked has departures be at hand, unless they are void already.
+func (l *lease) holdLocked(came []Leased, from, now time.Duration) {
+	var notBefore time.Duration
+	for _, b := range l.of {
+		notBefore = max(notBefore, b.pausedUntil)
+	}
+	slack, bypassed := l.slack(), l.bypassed()
+	for _, d := range came {
+		due := from + d.Due
+		if due < notBefore || bypassed || len(d.Costs) != len(l.of) {
+			l.back = append(l.back, d)
+			continue
+		}
+		if n := len(l.hand); n > 0 {
+			due = max(due, l.hand[n-1].due)
+		}
+		units := slices.Max(d.Costs)
+		l.total += units
+		l.hand = append(l.hand, leased{due: due, until: max(due, now) + slack, total: l.total, units: units, Leased: d})
+	}
+}
+
+// voidLocked gives back what is due before t: a pause lasts until then.
+func (l *lease) voidLocked(t time.Duration) {
+	n := sort.Search(len(l.hand), func(i int) bool { return l.hand[i].due >= t })
+	if n > 0 {
+		l.giveBackFirst(n)
+	}
+}
