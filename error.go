@@ -15,6 +15,7 @@ import (
 //     upstream asked for a pause beyond Queue.MaxPause. It is context.DeadlineExceeded as well where
 //     the context was the bound.
 //   - [ErrClosed]: the Transport is closed.
+//   - [ErrStoreUnavailable]: the Store of its limits can't be reached, and is one that has nobody leave then.
 //   - [ErrBreakerOpen]: its circuit breaker let nothing through when its turn came.
 //   - context.Canceled, or what else ended its context in the queue.
 type Error = leakyqueue.Error
@@ -24,6 +25,8 @@ var (
 	ErrQueueFull = leakyqueue.ErrQueueFull
 	ErrDeadline  = leakyqueue.ErrDeadline
 	ErrClosed    = leakyqueue.ErrClosed
+
+	ErrStoreUnavailable = leakyqueue.ErrStoreUnavailable
 
 	// In addition to one of those: what is waited for comes of what the upstream has answered.
 	ErrLimited    = leakyqueue.ErrLimited

@@ -77,6 +77,10 @@ type Rule struct {
 	// how long: Late, Held and Full of the bucket's Counts. No refusal pauses it.
 	Shadow bool
 
+	// Local has the rule's limits and pauses be this process's own, although there is a Config.Store. Those of a Pool, and
+	// of a rule in shadow mode, always are.
+	Local bool
+
 	// Breaker makes the circuit breaker of one of the rule's buckets, or of one member of its Pool, when
 	// that is first used: see [Breaker]. Shadow must be false then. Nil: none.
 	Breaker func(key string) Breaker
@@ -123,6 +127,7 @@ type compiledRule struct {
 	cost     func(*http.Request) int
 	settle   func(*http.Response) (int, bool)
 	shadow   bool
+	local    bool
 	use      func(*http.Request, string) // nil: it has no pool
 	breakers *breakers                   // nil: it has none
 }
@@ -135,7 +140,7 @@ func (r Rule) compile(q *leakyqueue.Queue) (compiledRule, error) {
 	if r.Breaker != nil && r.Shadow {
 		return compiledRule{}, errors.New("Shadow is true, want false with a Breaker, which refuses requests")
 	}
-	c := compiledRule{pattern: p, when: r.When, key: r.Key, cost: r.Cost, settle: r.Settle, shadow: r.Shadow, breakers: newBreakers(r.Breaker)}
+	c := compiledRule{pattern: p, when: r.When, key: r.Key, cost: r.Cost, settle: r.Settle, shadow: r.Shadow, local: r.Local, breakers: newBreakers(r.Breaker)}
 	if c.identity, err = r.Identity.in(p); err != nil {
 		return compiledRule{}, fmt.Errorf("Identity: %w", err)
 	}

@@ -37,6 +37,11 @@ type Config struct {
 	// Retry says which attempts are repeated, and when.
 	Retry Retry
 
+	// Store has the limits hold for all Transports together that have one over the same data, in however many
+	// processes: see package shared. Their rules are told apart by their names, and need the same limits. Pauses are
+	// shared, too. Nil: this process.
+	Store Store
+
 	// Learn says what is made of what upstreams answer. Defaults to LearnLimits.
 	Learn Learn
 
@@ -44,6 +49,9 @@ type Config struct {
 	// limit.SpreadLast: as fast as the limits let it until a tenth is left.
 	Spread limit.Spread
 }
+
+// A Store is where limits are kept that several processes share. A *shared.Store is one.
+type Store = leakyqueue.Pacer
 
 // A Transport is an http.RoundTripper that keeps the pace of its upstreams. It is safe for
 // concurrent use and has no goroutine of its own.
@@ -90,6 +98,7 @@ func New(cfg Config) (*Transport, error) {
 		t.pools = t.pools || c.use != nil
 		t.breaks = t.breaks || c.breakers != nil
 	}
+	t.share(&cfg)
 	if t.retry, err = cfg.Retry.compile(queue.MaxPause()); err != nil {
 		return nil, fmt.Errorf("outflow: Config.Retry.%w", err)
 	}

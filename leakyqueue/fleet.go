@@ -46,7 +46,11 @@ func (r *Rule) Share(p Pacer, s Sharing) {
 
 // sharedAs is what b is known as to the Pacer.
 func (b *bucket) sharedAs() Shared {
-	return Shared{Rule: b.key.Rule.name, Key: b.key.Value, Limits: b.key.Rule.set.Limits(), Group: b.key.Rule.sharing.Group}
+	s := Shared{Rule: b.key.Rule.name, Key: b.key.Value, Limits: b.key.Rule.set.Limits()}
+	if group := b.key.Rule.sharing.Group; group != nil {
+		s.Group = group(s.Key)
+	}
+	return s
 }
 
 // joinFleet has a new bucket be shared.

@@ -212,13 +212,21 @@ func (l *lease) earliest(since, now time.Duration, ahead, cost int64) time.Durat
 	return max(since, t)
 }
 
-// slack is how late a departure may be used: what is counted by windows is on its way while their guard lasts.
+// leaseSlack is how late a leased departure may be used at least, unless there is to be no slack at all. One that isn't
+// used is lost to the fleet, and where processes wait for a CPU timers are late by 20 to 40 ms.
+const leaseSlack = 50 * time.Millisecond
+
+// slack is how late a departure may be used: of what windows count no later than their guard, and what it takes to come
+// here.
 func (l *lease) slack() time.Duration {
 	slack := l.q.cfg.Slack
+	if slack > 0 {
+		slack = max(slack, leaseSlack)
+	}
 	for _, b := range l.of {
 		slack = min(slack, b.fleet.slack)
 	}
-	return slack
+	return slack + l.lead
 }
 
 // prune drops departures that nobody has used for too long.
@@ -509,7 +517,7 @@ func (l *lease) holdLocked(came []Leased, from, now time.Duration) {
 		}
 		units := slices.Max(d.Costs)
 		l.total += units
-		l.hand = append(l.hand, leased{due: due, until: max(due, now) + slack, total: l.total, units: units, Leased: d})
+		l.hand = append(l.hand, leased{due: due, until: due + slack, total: l.total, units: units, Leased: d})
 	}
 }
 

@@ -34,8 +34,9 @@ type Shared struct {
 
 // Sharing says how a rule's buckets are shared: see [Rule.Share].
 type Sharing struct {
-	// Group is that of the rule's buckets: see [Shared]. Rules whose keys come in one Demand need the same.
-	Group string
+	// Group tells the group of the bucket with a key: see [Shared]. Keys that come in one Demand need the same. Nil: all
+	// have one, "".
+	Group func(key string) string
 }
 
 // A Member is a bucket that is shared.

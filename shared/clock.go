@@ -1,0 +1,46 @@
+package shared
+
+import "time"
+
+// clock tells by what Redis' clock is ahead of ours. A reply that says what it was at some moment between the sending and
+// the receipt bounds that from both sides: the least of what receipts say, over some seconds, is what is gone by, so that a
+// departure is never before its moment, and late by the fastest way from Redis to here at most. One slow reply changes
+// nothing.
+type clock struct {
+	known     bool
+	young     time.Duration // the least since
+	old       time.Duration // the least of the span before
+	since     time.Duration
+	roundTrip time.Duration // a moving average
+}
+
+// span is how long the least is remembered, at least: clocks drift by less than 200 µs in it.
+const span = 5 * time.Second
+
+// heard notes a reply that said now, which was sent and received at moments of ours.
+func (c *clock) heard(sent, received, now time.Duration) {
+	offset := received - now
+	switch {
+	case !c.known:
+		*c = clock{known: true, young: offset, old: offset, since: received, roundTrip: received - sent}
+		return
+	case sent-now > min(c.young, c.old): // Redis' clock went back
+		c.young, c.old, c.since = offset, offset, received
+	case received-c.since > span:
+		c.old, c.young, c.since = c.young, offset, received
+	default:
+		c.young = min(c.young, offset)
+	}
+	c.roundTrip += (received - sent - c.roundTrip) / 8
+}
+
+// local is a moment by Redis' clock as one of ours.
+func (c *clock) local(t time.Duration) time.Duration { return t + min(c.young, c.old) }
+
+// remote is a moment of ours by Redis' clock.
+func (c *clock) remote(t time.Duration) time.Duration { return t - min(c.young, c.old) }
+
+// lead is how long before it is needed something has to be asked for.
+func (c *clock) lead(horizon time.Duration) time.Duration {
+	return min(max(2*time.Millisecond, 3*c.roundTrip), max(horizon/2, 2*time.Millisecond))
+}

@@ -1,0 +1,129 @@
+package shared
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/outflow-go/outflow/leakyqueue"
+)
+
+// member is one bucket of one queue.
+type member struct {
+	s       *Store
+	id      string // of all instances' members
+	g       *group
+	keys    *bucketKeys
+	watcher leakyqueue.Watcher
+
+	// Guarded by Store.mu.
+	left        bool
+	pausedUntil time.Duration // the latest pause that was told to Redis, or heard of from there
+	pausing     bool          // it is being told
+	slots       slots
+}
+
+// Join has a bucket be one with those of other instances.
+func (s *Store) Join(b leakyqueue.Shared, w leakyqueue.Watcher) leakyqueue.Member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.joined++
+	m := &member{s: s, id: s.instance + "." + strconv.Itoa(s.joined), keys: s.keysOf(b), watcher: w, slots: slotsOf(b.Limits)}
+	m.g = s.groupLocked(m.keys.tag)
+	m.g.members[m] = struct{}{}
+	if s.byKey[m.keys.name] == nil {
+		s.byKey[m.keys.name] = make(map[*member]struct{})
+	}
+	s.byKey[m.keys.name][m] = struct{}{}
+	if m.g.down && !s.closed {
+		s.loops.Go(m.g.tell)
+	}
+	if !s.hearing && !s.closed {
+		s.hearing = true
+		s.loops.Go(s.hear)
+	}
+	return m
+}
+
+// Leave ends it, and gives back its slots.
+func (m *member) Leave() {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	if m.left {
+		return
+	}
+	m.slotsLocked(0, 0)
+	m.left = true
+	delete(m.g.members, m)
+	delete(m.s.byKey[m.keys.name], m)
+	if len(m.s.byKey[m.keys.name]) == 0 {
+		delete(m.s.byKey, m.keys.name)
+	}
+}
+
+// Pause has the fleet pause. What many answers at once ask for is told once: a pause that is no more than a millisecond
+// longer than one that is known is none.
+func (m *member) Pause(until time.Time) {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	t := min(until.Sub(m.s.epoch), m.s.now()+DefaultMaxPause)
+	if t <= m.pausedUntil+time.Millisecond {
+		return
+	}
+	m.pausedUntil = t
+	m.tellPauseLocked()
+}
+
+func (m *member) tellPauseLocked() {
+	d := m.pausedUntil - m.s.now()
+	if m.pausing || d <= 0 || m.g.down || m.s.closed {
+		return
+	}
+	m.pausing = true
+	told := m.pausedUntil
+	keys, args := m.keys.pause(d)
+	m.s.sendLocked(&errand{group: m.g, script: pauseScript, keys: keys, args: args, done: func(_ any, err error, _, _ time.Duration) {
+		m.s.mu.Lock()
+		defer m.s.mu.Unlock()
+		m.pausing = false
+		if err == nil && m.pausedUntil > told+time.Millisecond {
+			m.tellPauseLocked()
+		}
+	}})
+}
+
+// Resume ends the fleet's pause.
+func (m *member) Resume() {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	m.pausedUntil = 0
+	if m.g.down || m.s.closed {
+		return
+	}
+	keys, args := m.keys.resume()
+	m.s.sendLocked(&errand{group: m.g, script: pauseScript, keys: keys, args: args, done: func(any, error, time.Duration, time.Duration) {}})
+}
+
+// pausedLocked has the members of a bucket be paused until then, except those that know. What it returns is to be called
+// without the lock.
+func (s *Store) pausedLocked(name string, until time.Duration) []func() {
+	var tell []func()
+	if until <= s.now() {
+		return nil
+	}
+	for m := range s.byKey[name] {
+		if until > m.pausedUntil+time.Millisecond {
+			m.pausedUntil = until
+			w := m.watcher
+			tell = append(tell, func() { w.Paused(s.epoch.Add(until)) })
+		}
+	}
+	return tell
+}
+
+// backLocked has Redis be told what it missed in an outage.
+func (m *member) backLocked() {
+	m.tellPauseLocked()
+	if m.slots.want > 0 || m.slots.out > 0 {
+		m.askSlotsLocked()
+	}
+}

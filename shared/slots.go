@@ -1,0 +1,152 @@
+package shared
+
+import (
+	_ "embed"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/outflow-go/outflow/limit"
+)
+
+//go:embed slots.lua
+var slotsSource string
+
+var slotsScript = redis.NewScript(slotsSource)
+
+// slots is what a member has of a concurrency. Store.mu guards it.
+type slots struct {
+	most    int // 0: there is no concurrency
+	want    int
+	out     int
+	granted int
+	unmet   bool
+	asking  bool
+	again   bool
+	asked   time.Duration
+}
+
+func slotsOf(limits []limit.Limit) slots {
+	var s slots
+	for _, l := range limits {
+		if n, ok := l.Slots(); ok && (s.most == 0 || n < s.most) {
+			s.most = n
+		}
+	}
+	return s
+}
+
+// Slots asks for slots.
+func (m *member) Slots(want, out int) {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	if m.left {
+		return
+	}
+	m.slotsLocked(want, out)
+}
+
+func (m *member) slotsLocked(want, out int) {
+	if m.slots.most == 0 {
+		return
+	}
+	m.slots.want, m.slots.out = want, out
+	m.askSlotsLocked()
+	if !m.s.renewal && !m.s.closed {
+		m.s.renewal = true
+		m.s.loops.Go(m.s.renew)
+	}
+}
+
+func (m *member) askSlotsLocked() {
+	sl := &m.slots
+	if m.g.down || m.s.closed {
+		return
+	}
+	if sl.asking {
+		sl.again = true
+		return
+	}
+	sl.asking, sl.again, sl.asked = true, false, m.s.now()
+	keys := []string{m.keys.base + ":held", m.keys.base + ":wants", m.keys.base + ":leases"}
+	args := []any{
+		m.id, sl.want, sl.out, sl.granted, sl.most, m.s.cfg.SlotLease.Microseconds(),
+		m.s.channel(), slotsMessage(m.keys.name), "",
+	}
+	m.s.sendLocked(&errand{group: m.g, script: slotsScript, keys: keys, args: args, done: m.gotSlots})
+}
+
+func (m *member) gotSlots(reply any, err error, _, _ time.Duration) {
+	n, lost, unmet, parsed := parseSlots(reply, err)
+	m.s.mu.Lock()
+	sl := &m.slots
+	sl.asking = false
+	if parsed == nil {
+		sl.granted, sl.unmet = n, unmet
+	}
+	if sl.again {
+		m.askSlotsLocked()
+	}
+	tell := parsed == nil && !m.left
+	m.s.mu.Unlock()
+	if tell {
+		m.watcher.Slots(n, lost)
+	}
+}
+
+func parseSlots(reply any, err error) (n int, lost, unmet bool, _ error) {
+	if err != nil {
+		return 0, false, false, err
+	}
+	var v [3]int64
+	list, _ := reply.([]any)
+	for i := range v {
+		if i >= len(list) {
+			return 0, false, false, fmt.Errorf("shared: slots.lua returned %d values, want %d", len(list), len(v))
+		}
+		x, ok := list[i].(int64)
+		if !ok || x < 0 || x > limit.MaxConcurrent {
+			return 0, false, false, fmt.Errorf("shared: slots.lua returned %v, want 0 to %d", list[i], limit.MaxConcurrent)
+		}
+		v[i] = x
+	}
+	return int(v[0]), v[1] != 0, v[2] != 0, nil
+}
+
+// turn is how long instances have slots if there are fewer of those; it is in slots.lua, too.
+const turn = 250 * time.Millisecond
+
+// renew has those asked for again that are held, at a third of their lease, and those that weren't had, at every turn: a
+// message may be lost that says there are some.
+func (s *Store) renew() {
+	for {
+		select {
+		case <-s.life.Done():
+			return
+		case <-time.After(min(turn, s.cfg.SlotLease/6) + rand.N(turn/10)):
+		}
+		s.mu.Lock()
+		now := s.now()
+		for _, g := range s.groups {
+			for m := range g.members {
+				sl := &m.slots
+				if sl.most > 0 && (sl.unmet || (sl.granted > 0 || sl.out > 0) && now-sl.asked >= s.cfg.SlotLease/3) {
+					m.askSlotsLocked()
+				}
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// channel is where events are told.
+func (s *Store) channel() string { return s.cfg.Prefix + ":events" }
+
+func slotsMessage(name string) string { return "s " + name }
+
+func pauseMessage(name string, d time.Duration) string {
+	return "p " + strconv.FormatInt(d.Microseconds(), 10) + " " + name
+}
