@@ -1,6 +1,7 @@
 package redistest_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,18 @@ func eventually(t *testing.T, what string, within time.Duration, holds func() bo
 		if time.Now().After(deadline) {
 			t.Fatalf("not in %v: %s", within, what)
 		}
+	}
+}
+
+// setReplicated sets "key" and returns when so many replicas have it.
+func setReplicated(t *testing.T, master *redistest.Server, value string, replicas int) {
+	t.Helper()
+	c := connect(t, master)
+	if got := c.ask(t, "SET key "+value); got != "+OK" {
+		t.Fatalf("SET: %q", got)
+	}
+	if got := c.ask(t, fmt.Sprintf("WAIT %d 5000", replicas)); got != fmt.Sprintf(":%d", replicas) {
+		t.Fatalf("WAIT: %q", got)
 	}
 }
 
@@ -41,8 +54,7 @@ func TestRealRedisSentinel(t *testing.T) {
 		t.Fatalf("Sentinels at %v, %d servers", s.Addrs(), len(s.Servers()))
 	}
 	first := s.Master()
-	want(t, first, "OK", "SET", "key", "value")
-	want(t, first, int64(2), "WAIT", "2", "5000")
+	setReplicated(t, first, "value", 2)
 	for i, srv := range s.Servers() {
 		if got, want := role(srv), []string{"master", "slave", "slave"}[i]; got != want {
 			t.Errorf("server %d is a %s, want %s", i, got, want)
