@@ -21,9 +21,9 @@
 //
 // # From which goroutine
 //
-// The functions that start and those that wait (WaitFailover, WaitOK) end the test when they fail, so they
-// belong on its goroutine. All other methods may be called from any; what goes wrong there is an error of the
-// test, which continues.
+// The functions that start, WaitFailover and the methods of a [Cluster] and a [Move] end the test when they fail,
+// so they belong on its goroutine. All other methods may be called from any; what goes wrong there is an error of
+// the test, which continues.
 //
 // # What is left behind
 //

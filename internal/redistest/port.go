@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"testing"
 )
 
 // Ports are below those that Linux and macOS give to whoever dials. A client that redials a dead server at
@@ -36,6 +37,17 @@ func freePort() (int, bool) {
 		}
 	}
 	return 0, false
+}
+
+// FreeAddr returns an address of the loopback interface that nobody listened at a moment ago, and that nobody's
+// own end of a connection takes by chance. Another process may be faster.
+func FreeAddr(t testing.TB) string {
+	t.Helper()
+	port, ok := freePort()
+	if !ok {
+		t.Fatalf("redistest: no free port between %d and %d", minPort, maxPort)
+	}
+	return address(port)
 }
 
 func free(port int) bool {
