@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -307,11 +306,11 @@ func connect(t *testing.T, srv *redistest.Server) *client {
 func (c *client) send(t *testing.T, command string) {
 	t.Helper()
 	words := strings.Fields(command)
-	b := "*" + strconv.Itoa(len(words)) + "\r\n"
+	b := fmt.Appendf(nil, "*%d\r\n", len(words))
 	for _, w := range words {
-		b += "$" + strconv.Itoa(len(w)) + "\r\n" + w + "\r\n"
+		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(w), w)
 	}
-	if _, err := io.WriteString(c, b); err != nil {
+	if _, err := c.Write(b); err != nil {
 		t.Fatal(err)
 	}
 }
