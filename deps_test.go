@@ -48,6 +48,8 @@ var depRules = map[string]depRule{
 	"presets": {ours: []string{"", "limit"}, never: []string{module + "/shared"}},
 	// The independent witness: it shares no code with what it tests.
 	"internal/testserver": {fixture: true},
+	// What the tests ask Redis about shouldn't depend on the client that they test.
+	"internal/redistest": {fixture: true},
 }
 
 // notInLibrary is what code that others link has no use for: it takes its input as arguments, and
