@@ -34,7 +34,7 @@ func TestSignalsGCRA(t *testing.T) {
 			// in one test of ten.
 			var times []float64
 			var sum float64
-			for range when(c.near(), 25, 1) {
+			for range when(c.latency == 0, 21, when(c.near(), 15, 1)) {
 				o := gcra100(t, outflow.Config{}, c)
 				atMost(t, "failed calls", o.Failed, 0)
 				atMost(t, "429s", o.refused(), when(c.near(), 15, 60))
