@@ -32,8 +32,9 @@ func eightAtOnce(t *testing.T, cfg outflow.Config, c conditions) outcome {
 func TestSignalsConcurrency(t *testing.T) {
 	for _, c := range everyday() {
 		t.Run(c.String(), func(t *testing.T) {
-			// Who comes first is random, and makes most of a difference without latency and with 100 ms. Of 160 runs without latency 12 learnt 7 instead of 8
-			// for a while, which makes 1.11 to 1.14 of the time; of 43 with 100 ms one was refused 18 times, the others 6 to 14.
+			// Who comes first is random, and makes most of a difference without latency and with 100 ms. Of 160 runs without
+			// latency 12 learnt 7 instead of 8 for a while, which makes 1.11 to 1.14 of the time; of 43 with 100 ms one was
+			// refused 18 times, the others 6 to 14.
 			var times []float64
 			var refused []int
 			scatters := c.near() || c.latency == 100*time.Millisecond
