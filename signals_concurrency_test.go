@@ -32,16 +32,23 @@ func eightAtOnce(t *testing.T, cfg outflow.Config, c conditions) outcome {
 func TestSignalsConcurrency(t *testing.T) {
 	for _, c := range everyday() {
 		t.Run(c.String(), func(t *testing.T) {
+			// Who comes first is random, and makes most of a difference without latency and with 100 ms. Of 160 runs without
+			// latency 12 learnt 7 instead of 8 for a while, which makes 1.11 to 1.14 of the time; of 43 with 100 ms one was
+			// refused 18 times, the others 6 to 14.
 			var times []float64
-			for range when(c.near(), 5, 1) {
+			var refused []int
+			scatters := c.near() || c.latency == 100*time.Millisecond
+			for range when(c.latency == 0, 9, when(scatters, 5, 1)) {
 				o := eightAtOnce(t, outflow.Config{}, c)
 				atMost(t, "failed calls", o.Failed, 0)
-				atMost(t, "429s", o.refused(), when(c.near(), 8, 16))
-				times = append(times, o.ratio())
+				times, refused = append(times, o.ratio()), append(refused, o.refused())
 			}
 			slices.Sort(times)
+			slices.Sort(refused)
+			atMost(t, "429s, the median", refused[len(refused)/2], when(c.near(), 8, 16))
+			atMost(t, "429s", refused[len(refused)-1], when(c.near(), 8, 32))
 			atMost(t, "time, the median", times[len(times)/2], when(c.near(), 1.05, 1.10))
-			atMost(t, "time", times[len(times)-1], 1.15)
+			atMost(t, "time", times[len(times)-1], 1.25)
 		})
 	}
 }
@@ -74,10 +81,18 @@ var adaptiveConcurrency = []limit.Limit{limit.AdaptiveConcurrency(1, 64)}
 func TestSignalsLatencyCliff(t *testing.T) {
 	for _, c := range everyday() {
 		t.Run(c.String(), func(t *testing.T) {
-			o := cliff(t, outflow.Config{Limits: adaptiveConcurrency}, c)
-			atMost(t, "failed calls", o.Failed, 0)
-			atMost(t, "p95 latency at the upstream", o.AtUpstream, when(c.near(), 75*time.Millisecond, 500*time.Millisecond))
-			atLeast(t, "share of the best throughput", 1/o.ratio(), 0.85)
+			// Who comes first is random, with the race detector more than without: of a hundred such runs at 1 ms the shares are
+			// 0.86 to 0.95, 0.93 in the median, and one that was 0.84 is known.
+			var shares []float64
+			for range when(c.near(), 5, 1) {
+				o := cliff(t, outflow.Config{Limits: adaptiveConcurrency}, c)
+				atMost(t, "failed calls", o.Failed, 0)
+				atMost(t, "p95 latency at the upstream", o.AtUpstream, when(c.near(), 75*time.Millisecond, 500*time.Millisecond))
+				shares = append(shares, 1/o.ratio())
+			}
+			slices.Sort(shares)
+			atLeast(t, "share of the best throughput, the median", shares[len(shares)/2], 0.85)
+			atLeast(t, "share of the best throughput", shares[0], 0.75)
 		})
 	}
 }

@@ -104,10 +104,12 @@ func TestSignalsDiscordGlobal(t *testing.T) {
 			meetsVendor(t, c, func() outcome { return discordGlobal(t, outflow.Config{Rules: discordDeclared()}, c, "declared") })
 		})
 		// Sixteen buckets find the share of one limit that none of them has. That isn't what they are for, but
-		// nothing fails.
+		// nothing fails that has tries enough. Five aren't: those who know their own limit to the millisecond begin each
+		// second, and whoever was refused comes back after a whole number of seconds and a little, when it is used up again.
 		t.Run("not declared "+c.String(), func(t *testing.T) {
-			o := discordGlobal(t, outflow.Config{Rules: discordRules()}, c, "not declared")
-			atMost(t, "failed calls", o.Failed, when(c.near(), 0, 5))
+			cfg := outflow.Config{Rules: discordRules(), Retry: outflow.Retry{MaxAttempts: 20}}
+			o := discordGlobal(t, cfg, c, "not declared")
+			atMost(t, "failed calls", o.Failed, 0)
 			atLeast(t, "used of the quota", o.used(), 0.5)
 		})
 	}

@@ -28,17 +28,21 @@ func gcra100(t *testing.T, cfg outflow.Config, c conditions) outcome {
 func TestSignalsGCRA(t *testing.T) {
 	for _, c := range everyday() {
 		t.Run(c.String(), func(t *testing.T) {
-			// What is random in it, the jitter of the pauses and who comes first, moves it by one in a hundred.
+			// What is random in it, the jitter of the pauses and who comes first, moves it by one in a hundred: one refusal
+			// tells 100/s no better than to within a departure in 0.45 s. So single times lie evenly from 1.087 to 1.110, of
+			// which the mean of so many says where they are. It is 1.098 without latency; the median of 9 would be above 1.10
+			// in one test of ten.
 			var times []float64
-			for range when(c.near(), 9, 1) {
+			var sum float64
+			for range when(c.latency == 0, 21, when(c.near(), 15, 1)) {
 				o := gcra100(t, outflow.Config{}, c)
 				atMost(t, "failed calls", o.Failed, 0)
 				atMost(t, "429s", o.refused(), when(c.near(), 15, 60))
 				times = append(times, o.ratio())
+				sum += o.ratio()
 			}
-			slices.Sort(times)
-			atMost(t, "time, the median", times[len(times)/2], when(c.near(), 1.10, 1.6))
-			atMost(t, "time", times[len(times)-1], when(c.near(), 1.2, 1.8))
+			atMost(t, "time, the mean", sum/float64(len(times)), when(c.near(), 1.10, 1.6))
+			atMost(t, "time", slices.Max(times), when(c.near(), 1.2, 1.8))
 		})
 	}
 }
