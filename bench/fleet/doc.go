@@ -24,5 +24,9 @@
 // are counted over the whole run, from the first departure on; everything else after the warm-up. A
 // round trip is one command or one pipeline that a client writes, whatever the client then does to have
 // it answered. Commands and Redis' CPU are Redis' own counts, and those of commands include what
-// scripts call.
+// scripts call. What a subscription receives is no round trip.
+//
+// The row in-memory is the same queue without Redis, which is one for all instances: what it doesn't
+// reach can't be reached in this process, on this machine, at that moment. Where others take much of
+// the CPU, as their column says, rows can't be compared.
 package main

@@ -152,6 +152,9 @@ func (l load) closed(ctx context.Context) (result, error) {
 	return r.result(from, to, left), nil
 }
 
+// grace is how much longer than the open loop those who came in time may wait.
+func (l load) grace() time.Duration { return 2 * l.length }
+
 // open has requests come at random at a share of the limit, at instances at random.
 func (l load) open(ctx context.Context, share float64) (result, error) {
 	r, err := l.start(ctx)
@@ -195,7 +198,7 @@ func (l load) open(ctx context.Context, share float64) (result, error) {
 	from, to, err := r.measure(ctx)
 	if err == nil {
 		// Who still waits has come in time and counts as well.
-		late := time.AfterFunc(10*time.Second, cancel)
+		late := time.AfterFunc(l.grace(), cancel)
 		wg.Wait()
 		late.Stop()
 	}

@@ -35,7 +35,7 @@ func (f memoryFleet) Instance(*redis.Client) (instance, error) {
 }
 
 // departures returns what waits for a bucket of a rule.
-func departures(queue *leakyqueue.Queue, rule *leakyqueue.Rule, buckets int) func(ctx context.Context, bucket int) error {
+func departures(queue *leakyqueue.Queue, rule *leakyqueue.Rule, buckets int) waitFunc {
 	demands := make([]leakyqueue.Demand, buckets)
 	for i := range demands {
 		demands[i].Keys = []leakyqueue.Key{{Rule: rule, Value: strconv.Itoa(i)}}

@@ -26,9 +26,12 @@ type fleet interface {
 
 // An instance is a process' part of a fleet.
 type instance struct {
-	wait  func(ctx context.Context, bucket int) error // returns when a request may leave
-	close func()                                      // when nobody waits any more
+	wait  waitFunc
+	close func() // when nobody waits any more
 }
+
+// A waitFunc returns when a request may leave.
+type waitFunc func(ctx context.Context, bucket int) error
 
 // A peer is a kind of fleet.
 type peer struct {

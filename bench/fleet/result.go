@@ -30,7 +30,7 @@ type result struct {
 	mostShare  int
 
 	waits  []time.Duration // of the open loop, in order
-	stuck  int             // of those, who hadn't left 10 s after the end
+	stuck  int             // of those, who hadn't left by the end of the grace
 	failed int64
 	err    error // the first of those
 }
@@ -129,7 +129,7 @@ func (r result) note() string {
 		s += fmt.Sprintf("%s, %d instances, %v/s: %d calls failed, the first with: %v\n", r.label, r.instances, r.rate, r.failed, r.err)
 	}
 	if r.stuck > 0 {
-		s += fmt.Sprintf("%s, %d instances, %v/s: %d hadn't left 10 s after the end, and count as if they had then\n", r.label, r.instances, r.rate, r.stuck)
+		s += fmt.Sprintf("%s, %d instances, %v/s: %d hadn't left %v after the end, and count as if they had then\n", r.label, r.instances, r.rate, r.stuck, r.grace())
 	}
 	return s
 }
