@@ -28,5 +28,5 @@
 //
 // The row in-memory is the same queue without Redis, which is one for all instances: what it doesn't
 // reach can't be reached in this process, on this machine, at that moment. Where others take much of
-// the CPU, as their column says, rows can't be compared.
+// the CPU, as their column says, rows can't be compared: such runs are repeated, see -tries.
 package main

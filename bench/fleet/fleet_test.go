@@ -16,7 +16,7 @@ var full = flag.Bool("fleet.full", false, "measure as long and as much as the co
 // what a burst of a whole second's departures does.
 var brief = map[string]struct{ limits, instances, peers string }{
 	"closed": {"1000,10000", "1,16", "in-memory,redis_rate:1,redis_rate:10ms,locked-bucket,outflow"},
-	"open":   {"1000", "16", "in-memory:11,redis_rate:10,locked-bucket,outflow:11"},
+	"open":   {"1000", "16", "in-memory:11ms,redis_rate:10ms,locked-bucket,outflow:11ms"},
 	"scale":  {"1000", "16", scalePeers},
 }
 
@@ -29,7 +29,7 @@ func BenchmarkFleet(b *testing.B) {
 	for _, loop := range []string{"closed", "open", "scale"} {
 		var args []string
 		if !*full {
-			args = []string{"-seconds", "0.5", "-warmup", "0.2", "-limit", brief[loop].limits, "-instances", brief[loop].instances}
+			args = []string{"-seconds", "0.5", "-warmup", "0.2", "-tries", "1", "-limit", brief[loop].limits, "-instances", brief[loop].instances}
 		}
 		o, err := parse(args)
 		if err != nil {

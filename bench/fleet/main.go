@@ -19,7 +19,7 @@ import (
 // What is measured unless flags say otherwise. A peer that this build doesn't have is left out.
 const (
 	closedPeers = "in-memory,redis_rate:1,redis_rate:10ms,redis_rate:1s,locked-bucket,outflow"
-	openPeers   = "in-memory:11,redis_rate:10,redis_rate:1,locked-bucket,outflow:11,outflow"
+	openPeers   = "in-memory:11ms,redis_rate:10ms,redis_rate:1,locked-bucket,outflow:11ms,outflow"
 	scalePeers  = "in-memory,redis_rate:1,outflow"
 )
 
@@ -31,6 +31,8 @@ type options struct {
 	waiters   int
 	seconds   float64
 	warmUp    float64
+	tries     int
+	others    float64
 
 	share        float64
 	buckets      int
@@ -58,7 +60,7 @@ func command(ctx context.Context, args []string) error {
 	}
 	version, _ := exec.Command(path, "--version").Output()
 	fmt.Printf("%s, %s/%s, %d CPUs, GOMAXPROCS %d; %s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.GOMAXPROCS(0), strings.TrimSpace(string(version)))
-	fmt.Printf("%v s of warm-up, then %v s measured; cpu in %% of one core, \"others\" is what else ran on the machine\n", o.warmUp, o.seconds)
+	fmt.Printf("%v s of warm-up, then %v s measured; cpu in %% of one core, \"others\" is what else ran on the machine: the quietest of up to %d runs\n", o.warmUp, o.seconds, o.tries)
 	for _, p := range peers {
 		fmt.Printf("- %s: %s\n", p.name, p.is)
 	}
@@ -80,6 +82,8 @@ func parse(args []string) (options, error) {
 	fs.IntVar(&o.waiters, "waiters", 64, "waiters of each instance in the closed loop")
 	fs.Float64Var(&o.seconds, "seconds", 5, "how long each run is measured")
 	fs.Float64Var(&o.warmUp, "warmup", 1.5, "seconds before that")
+	fs.IntVar(&o.tries, "tries", 3, "how often to do a run during which others took too much CPU; the quietest counts")
+	fs.Float64Var(&o.others, "others", 0.2, "how much CPU others may take, in cores")
 	fs.Float64Var(&o.share, "load", 0.9, "what comes in the open loop, as a share of the limit")
 	fs.IntVar(&o.buckets, "buckets", 100, "buckets of the scale loop")
 	fs.Float64Var(&o.scaleLimit, "scale-limit", 2500, "departures per second of each of those")
@@ -116,7 +120,7 @@ func parse(args []string) (options, error) {
 			o.entries = append(o.entries, e)
 		}
 	}
-	if !(o.seconds > 0) || o.warmUp < 0 || !(o.share > 0) || !(o.scaleLimit > 0) || min(o.waiters, o.buckets, o.scaleWaiters) < 1 {
+	if !(o.seconds > 0) || o.warmUp < 0 || !(o.share > 0) || !(o.scaleLimit > 0) || min(o.waiters, o.buckets, o.scaleWaiters, o.tries) < 1 {
 		return o, errors.New("numbers must be above 0")
 	}
 	return o, nil
@@ -155,10 +159,28 @@ func (o options) loads(loop string) []load {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// measure does one run of a loop.
+// measure does one run of a loop, again where the machine was busy with something else. Which one
+// counts depends on that alone, and not on what came of it.
 func (o options) measure(ctx context.Context, loop string, l load) (result, error) {
+	var quietest result
+	for try := range o.tries {
+		r, err := l.run(ctx, loop, o.share)
+		if err != nil {
+			return r, err
+		}
+		if try == 0 || r.othersCPU < quietest.othersCPU {
+			quietest = r
+		}
+		if quietest.othersCPU <= o.others {
+			break
+		}
+	}
+	return quietest, nil
+}
+
+func (l load) run(ctx context.Context, loop string, share float64) (result, error) {
 	if loop == "open" {
-		return l.open(ctx, o.share)
+		return l.open(ctx, share)
 	}
 	return l.closed(ctx)
 }
