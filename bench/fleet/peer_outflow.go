@@ -37,15 +37,14 @@ func (f outflowFleet) Instance(rdb *redis.Client) (instance, error) {
 	if err != nil {
 		return instance{}, err
 	}
-	if err := rule.Share(store, leakyqueue.Sharing{}); err != nil {
-		return instance{}, err
-	}
+	rule.Share(store, leakyqueue.Sharing{})
 	return instance{
 		wait: departures(queue, rule, f.buckets),
 		close: func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
 			_ = queue.Close(ctx)
+			_ = store.Close()
 		},
 	}, nil
 }
