@@ -3,5 +3,9 @@
 //
 //	go -C bench test -run '^$' -bench . -benchmem -count 5
 //
+// What shares one quota through Redis is compared by the command fleet, which prints tables:
+//
+//	go -C bench run ./fleet
+//
 // Machines are noisy: what counts are the ratios of the medians within one run.
 package bench
