@@ -23,7 +23,8 @@ type fleet struct {
 
 	gated   bool // it has a concurrency
 	granted int
-	wanted  int
+	wanted  int  // what the pacer was told last
+	toldOut int  // and of how many that are out
 	touched bool // in Queue.gates
 }
 
@@ -89,7 +90,7 @@ func (q *Queue) leaveFleet(b *bucket) {
 	if b.fleet.alone != nil {
 		q.dropLease(b.fleet.alone)
 	}
-	b.fleet.member.Leave()
+	b.fleet.member.Leave(b.out)
 }
 
 // leaveAllLocked ends it for all: the queue is closed.
@@ -151,8 +152,8 @@ func (b *bucket) wantsLocked() (want int, tell bool) {
 	f := b.fleet
 	want = min(b.out+b.waiting, b.key.Rule.set.Slots())
 	switch {
-	case want > f.wanted, b.out >= f.granted && want != f.wanted, want <= f.wanted/2 && f.wanted > 0:
-		f.wanted = want
+	case want > f.wanted, want <= f.wanted/2 && f.wanted > 0, f.toldOut > f.granted && b.out < f.toldOut:
+		f.wanted, f.toldOut = want, b.out
 		return want, true
 	}
 	return want, false
@@ -211,16 +212,19 @@ func (w *watching) Paused(until time.Time) {
 
 func (w *watching) Resumed() { w.do(w.q.resumeLocked) }
 
-func (w *watching) Slots(n int, lost bool) {
+func (w *watching) Slots(n int, lost bool) (out int) {
 	w.do(func(b *bucket, now time.Duration) {
 		b.fleet.granted = n
+		defer func() { out = b.out }()
 		if lost {
 			b.counts.SlotsLost++
 		}
 		b.gate()
+		b.fleet.toldOut = b.out
 		w.q.touchGate(b)
 		w.q.returnedLocked(b, now)
 	})
+	return out
 }
 
 // Outage has the bucket's own state take over, or the lease. Of the limits that state has a share, in which what has

@@ -168,7 +168,7 @@ func (b *fakeBucket) share(p *fakePacer) {
 
 func (m *fakeMember) Heard(Answer, int) {}
 
-func (m *fakeMember) Leave() {
+func (m *fakeMember) Leave(int) {
 	m.p.mu.Lock()
 	defer m.p.mu.Unlock()
 	delete(m.b.members, m)

@@ -45,15 +45,15 @@ type Member interface {
 	Pause(until time.Time)
 	Resume()
 
-	// Slots asks for so many slots of the bucket's concurrency, of which so many are out now. Watcher.Slots tells how many
-	// there are, at any time; one that is not asked for any more is given back.
+	// Slots tells how many slots of the bucket's concurrency are wanted, those included of which it tells that they are out.
+	// Watcher.Slots tells how many there are, at any time.
 	Slots(want, out int)
 
 	// Heard passes on what an upstream said to a request of this queue, if the Pacer can make use of it for the fleet.
 	Heard(a Answer, inFlight int)
 
-	// Leave ends it.
-	Leave()
+	// Leave ends it. So many of its slots are still out. Further calls do nothing.
+	Leave(out int)
 }
 
 // A Watcher is told what happens to a shared bucket. A queue implements it.
@@ -65,8 +65,9 @@ type Watcher interface {
 	Resumed()
 
 	// Slots: so many requests may be out. Fewer than are out already: nobody leaves until that many are back. Lost says that
-	// the slots had been given to others, since it was not heard in time that this queue still held them.
-	Slots(n int, lost bool)
+	// the slots had been given to others, since it was not heard in time that this queue still held them. It returns how many
+	// are out now.
+	Slots(n int, lost bool) (out int)
 
 	// Outage says whether departures can be leased at all.
 	Outage(o Outage)

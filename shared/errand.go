@@ -44,7 +44,7 @@ func (s *Store) sendLocked(e *errand) {
 	l.waiting = append(l.waiting, e)
 	if l.flights < maxFlights && !s.closed {
 		l.flights++
-		s.loops.Go(func() { s.fly(l) })
+		s.flights.Go(func() { s.fly(l) })
 	}
 }
 
@@ -53,7 +53,7 @@ func (s *Store) fly(l *line) {
 	for {
 		s.mu.Lock()
 		n := min(len(l.waiting), maxTogether)
-		if n == 0 || s.life.Err() != nil {
+		if n == 0 {
 			l.flights--
 			s.mu.Unlock()
 			return
@@ -77,7 +77,7 @@ func (s *Store) run(batch []*errand) {
 			e.group.fails(errTimeout)
 		}
 	})
-	ctx := s.life
+	ctx := s.calls
 	sent := s.now()
 	if len(batch) == 1 {
 		e := batch[0]

@@ -44,7 +44,7 @@ func (l *lessor) ask(a leakyqueue.Ask, granted func(*call, any, error, time.Dura
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.g.down || s.closed {
-		s.loops.Go(func() { granted(nil, nil, errTimeout, 0, 0) })
+		go granted(nil, nil, errTimeout, 0, 0) // not from within the call
 		return
 	}
 	c := &call{

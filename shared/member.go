@@ -44,15 +44,16 @@ func (s *Store) Join(b leakyqueue.Shared, w leakyqueue.Watcher) leakyqueue.Membe
 	return m
 }
 
-// Leave ends it, and gives back its slots.
-func (m *member) Leave() {
+// Leave ends it, and gives back its slots but those that are out: they come back with the end of their lease.
+func (m *member) Leave(out int) {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
 	if m.left {
 		return
 	}
-	m.slotsLocked(0, 0)
 	m.left = true
+	m.slots.granted, m.slots.want, m.slots.out = 0, 0, out
+	m.askSlotsLocked()
 	delete(m.g.members, m)
 	delete(m.s.byKey[m.keys.name], m)
 	if len(m.s.byKey[m.keys.name]) == 0 {

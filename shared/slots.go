@@ -24,9 +24,11 @@ type slots struct {
 	out     int
 	granted int
 	unmet   bool
+	excess  int // what Redis still counts, since it was or is out, where that is more than granted
 	asking  bool
 	again   bool
-	asked   time.Duration
+	asked   int // of want
+	when    time.Duration
 }
 
 func slotsOf(limits []limit.Limit) slots {
@@ -43,18 +45,15 @@ func slotsOf(limits []limit.Limit) slots {
 func (m *member) Slots(want, out int) {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
-	if m.left {
+	if m.left || m.slots.most == 0 {
 		return
 	}
-	m.slotsLocked(want, out)
-}
-
-func (m *member) slotsLocked(want, out int) {
-	if m.slots.most == 0 {
-		return
+	sl := &m.slots
+	sl.want, sl.out = want, out
+	// What isn't wanted any more is given back at the next turn, or when others want it.
+	if want > sl.granted && want > sl.asked || sl.excess > sl.granted && out < sl.excess {
+		m.askSlotsLocked()
 	}
-	m.slots.want, m.slots.out = want, out
-	m.askSlotsLocked()
 	if !m.s.renewal && !m.s.closed {
 		m.s.renewal = true
 		m.s.loops.Go(m.s.renew)
@@ -63,14 +62,14 @@ func (m *member) slotsLocked(want, out int) {
 
 func (m *member) askSlotsLocked() {
 	sl := &m.slots
-	if m.g.down || m.s.closed {
+	if sl.most == 0 || m.g.down || m.s.closed {
 		return
 	}
 	if sl.asking {
 		sl.again = true
 		return
 	}
-	sl.asking, sl.again, sl.asked = true, false, m.s.now()
+	sl.asking, sl.again, sl.asked, sl.when = true, false, sl.want, m.s.now()
 	keys := []string{m.keys.base + ":held", m.keys.base + ":wants", m.keys.base + ":leases"}
 	args := []any{
 		m.id, sl.want, sl.out, sl.granted, sl.most, m.s.cfg.SlotLease.Microseconds(),
@@ -80,20 +79,26 @@ func (m *member) askSlotsLocked() {
 }
 
 func (m *member) gotSlots(reply any, err error, _, _ time.Duration) {
-	n, lost, unmet, parsed := parseSlots(reply, err)
+	n, lost, unmet, err := parseSlots(reply, err)
+	out := 0
+	if err == nil {
+		out = m.watcher.Slots(n, lost)
+	}
 	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
 	sl := &m.slots
 	sl.asking = false
-	if parsed == nil {
-		sl.granted, sl.unmet = n, unmet
-	}
-	if sl.again {
+	if m.left && sl.again {
 		m.askSlotsLocked()
 	}
-	tell := parsed == nil && !m.left
-	m.s.mu.Unlock()
-	if tell {
-		m.watcher.Slots(n, lost)
+	if err != nil || m.left {
+		return
+	}
+	// Until Redis hears that fewer are out it counts those that could have been, so it hears at once.
+	before := sl.granted
+	sl.granted, sl.unmet, sl.out, sl.excess = n, unmet, out, max(n, out)
+	if sl.again || n < before || sl.want > n && sl.want > sl.asked {
+		m.askSlotsLocked()
 	}
 }
 
@@ -133,7 +138,7 @@ func (s *Store) renew() {
 		for _, g := range s.groups {
 			for m := range g.members {
 				sl := &m.slots
-				if sl.most > 0 && (sl.unmet || (sl.granted > 0 || sl.out > 0) && now-sl.asked >= s.cfg.SlotLease/3) {
+				if sl.most > 0 && (sl.unmet || sl.want < sl.granted || (sl.granted > 0 || sl.out > 0) && now-sl.when >= s.cfg.SlotLease/3) {
 					m.askSlotsLocked()
 				}
 			}

@@ -1,5 +1,6 @@
--- Slots of a concurrency that a fleet shares. Each instance has a count, which is what it may have out; what it says it has
--- out is never less. Counts are absolute, so that a call which comes twice, or whose answer is lost, changes nothing.
+-- Slots of a concurrency that a fleet shares. Each instance has a count, which is what it may have out. It is absolute, so
+-- that a call which comes twice, or whose answer is lost, changes nothing. It falls only when the instance says that it
+-- believes to have less, and has less out: it may have let requests leave since it asked.
 --
 -- KEYS  1 hash: instance -> count   2 hash: instance -> how many it wants   3 zset: instance -> when its lease ends, us
 -- ARGV  1 instance   2 wanted   3 out   4 the count that it believes to have   5 slots there are   6 lease, us
@@ -65,7 +66,7 @@ else
   end
 end
 local grant = math.max(0, math.min(share[me] or 0, slots - others))
-local count = math.max(grant, out)
+local count = math.max(grant, out, lost == 1 and 0 or had)
 
 if count > 0 or want > 0 then
   redis.call('HSET', KEYS[1], me, string.format('%.0f', count))

@@ -151,9 +151,12 @@ type Store struct {
 	byKey   map[string]map[*member]struct{}
 	joined  int // members ever
 
-	life  context.Context // ends with Close
-	end   context.CancelFunc
-	loops sync.WaitGroup
+	life    context.Context // of the loops: ends with Close
+	end     context.CancelFunc
+	calls   context.Context // of calls of Redis: ends when Close doesn't wait for them any longer
+	giveUp  context.CancelFunc
+	loops   sync.WaitGroup
+	flights sync.WaitGroup
 }
 
 type counts struct {
@@ -182,6 +185,7 @@ func New(rdb redis.UniversalClient, cfg Config) (*Store, error) {
 	}
 	_, single := rdb.(*redis.Client)
 	life, end := context.WithCancel(context.Background())
+	calls, giveUp := context.WithCancel(context.Background())
 	return &Store{
 		rdb:      rdb,
 		cfg:      cfg,
@@ -194,6 +198,8 @@ func New(rdb redis.UniversalClient, cfg Config) (*Store, error) {
 		byKey:    make(map[string]map[*member]struct{}),
 		life:     life,
 		end:      end,
+		calls:    calls,
+		giveUp:   giveUp,
 	}, nil
 }
 
@@ -220,8 +226,8 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// Close ends the Store: it gives back the slots that it holds, and its goroutines end. Close the queues and Transports
-// that have it before. Whoever still waits for it leaves as in an outage.
+// Close ends the Store. Close the queues and Transports that have it before: what they give back then is told to Redis, for
+// which Close waits, but no longer than Config.Timeout. A call that hangs then ends with the client's own timeouts.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -232,6 +238,16 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	s.end()
 	s.loops.Wait()
+	landed := make(chan struct{})
+	go func() {
+		s.flights.Wait()
+		close(landed)
+	}()
+	select {
+	case <-landed:
+	case <-time.After(s.cfg.Timeout):
+	}
+	s.giveUp()
 	return nil
 }
 
