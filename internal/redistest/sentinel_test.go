@@ -76,7 +76,7 @@ func TestRealRedisSentinel(t *testing.T) {
 	// Who comes back becomes a replica of the new master.
 	first.Restart()
 	began = time.Now()
-	eventually(t, "the old master is a replica", 60*time.Second, func() bool {
+	eventually(t, "the old master is a replica", 30*time.Second, func() bool {
 		reply, err := first.Do("GET", "key")
 		return err == nil && reply == "again" && role(first) == "slave"
 	})
