@@ -29,7 +29,7 @@ func BenchmarkFleet(b *testing.B) {
 	for _, loop := range []string{"closed", "open", "scale"} {
 		var args []string
 		if !*full {
-			args = []string{"-seconds", "0.5", "-warmup", "0.2", "-tries", "1", "-limit", brief[loop].limits, "-instances", brief[loop].instances}
+			args = []string{"-seconds", "0.4", "-warmup", "0.15", "-tries", "1", "-limit", brief[loop].limits, "-instances", brief[loop].instances}
 		}
 		o, err := parse(args)
 		if err != nil {

@@ -132,7 +132,11 @@ func (l load) closed(ctx context.Context) (result, error) {
 		left[i] = make([]perWaiter, l.buckets)
 		for b := range left[i] {
 			left[i][b] = make(perWaiter, l.waiters)
-			for w := range left[i][b] {
+		}
+	}
+	for w := range l.waiters { // the first of all instances before the second of any
+		for i := range left {
+			for b := range left[i] {
 				wg.Go(func() {
 					var own []time.Duration
 					for r.wait(working, i, b) {
