@@ -102,7 +102,13 @@ func (q *Queue) passOverLocked(l *lane, t, now time.Duration) {
 		return
 	}
 	w := l.head()
+	if at := l.parkedAt; at.lease != nil { // which is asked by now, so it isn't long
+		t = min(t, now+2*max(at.lease.lead, time.Millisecond))
+	}
 	for i, b := range l.line.buckets {
+		if b == l.parkedAt { // whose order decides
+			continue
+		}
 		until := t
 		if b.slots > 0 {
 			until = min(t, now+(now-w.joined)/8)
@@ -131,6 +137,11 @@ func (q *Queue) parkLocked(l *lane, b *bucket, t, now time.Duration) {
 	l.parkedAt, l.share = b, l.shares[l.indexOf(b)]
 	l.tag = later(b.shares.virtual[l.key.level], l.share.served)
 	b.parked.push(l)
+	if b.claimedBy == l.head().place {
+		// Who goes before it here would wait for the claim, and it for them.
+		b.claimedBy = 0
+		q.stirred = append(q.stirred, b)
+	}
 	if b.front(now) == l {
 		q.wakeLocked(b, t)
 	}

@@ -325,7 +325,7 @@ func (l *lease) asksLocked(now time.Duration) (_ Ask, ok bool) {
 	if l.owes {
 		ask.Owed = l.owed
 	}
-	if missing := need - l.atHand(); missing > 0 && !l.bypassed() && (len(l.hand) == 0 || l.hand[len(l.hand)-1].due-now < l.lead) {
+	if missing := need - l.atHand(); missing > 0 && !l.bypassed() && l.runsLow(now) {
 		ask.Runs = l.runsLocked(missing, high)
 	}
 	if len(ask.Runs) == 0 && len(ask.Back) == 0 && !l.owes {
@@ -337,6 +337,15 @@ func (l *lease) asksLocked(now time.Duration) (_ Ask, ok bool) {
 	}
 	l.asking = true
 	return ask, true
+}
+
+// runsLow reports whether it is time to ask for more: what is at hand ends soon, or isn't enough for who goes first.
+func (l *lease) runsLow(now time.Duration) bool {
+	if len(l.hand) == 0 || l.hand[len(l.hand)-1].due-now < l.lead {
+		return true
+	}
+	front := l.at.front(now)
+	return front != nil && l.at.headCost(front) > l.atHand()
 }
 
 // handBackLocked gives back what is at hand beyond what is needed, if it may be of use to others: not what is

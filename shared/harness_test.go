@@ -123,7 +123,7 @@ func (f *fleet) busy(ctx context.Context, wg *sync.WaitGroup, i *instance, calle
 				_, err := i.queue.Depart(ctx, leakyqueue.Demand{Keys: []leakyqueue.Key{{Rule: i.rule}}}, &ticket)
 				if err != nil {
 					i.mu.Lock()
-					if ctx.Err() == nil {
+					if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 						i.ended = append(i.ended, err)
 					}
 					i.mu.Unlock()
