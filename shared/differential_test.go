@@ -154,6 +154,12 @@ func (h *history) step() {
 			h.now = max(h.now, h.last)
 			c.clock = base + h.now
 		}
+		// State forgets what is too old when something leaves, the script when it is called.
+		h.say("owed 1 at %d", h.now)
+		owing := c
+		owing.owed = h.costs(1)
+		h.call(&owing)
+		h.charge(h.now, h.now, 1)
 		h.say("reset %d of %d told at %d", reset, d, h.now)
 		c.told = []told{{d: d * 1000, reset: base + reset}}
 		h.call(&c)

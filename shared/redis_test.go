@@ -6,7 +6,6 @@ import (
 	"math/big"
 	"net"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -182,15 +181,6 @@ func (r *reply) moments(from int64) []int64 {
 	var all []int64
 	for _, s := range r.slots {
 		all = append(all, s.at-from)
-	}
-	return all
-}
-
-func ints(s string) []int64 {
-	var all []int64
-	for _, w := range strings.Fields(s) {
-		n, _ := strconv.ParseInt(w, 10, 64)
-		all = append(all, n)
 	}
 	return all
 }

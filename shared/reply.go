@@ -62,10 +62,17 @@ func parseReply(v any, c *call) (reply, error) {
 		return true
 	}
 	for len(r.rest) > 0 && r.err == nil {
-		at, n := r.between(1, latest), r.between(1, maxRun)
-		for range n {
+		at, n := r.between(0, latest), r.between(1, maxRun)
+		var m meter
+		if at == 0 {
+			m = r.meter(n)
+		}
+		for i := range n {
 			if !next() {
 				return reply{}, fmt.Errorf("%w: it has more departures than were wanted", errReply)
+			}
+			if m.parts > 0 {
+				at = m.due(i)
 			}
 			rep.slots = append(rep.slots, slot{at: at, run: run, costs: c.runs[run].costs, off: off})
 		}
@@ -74,6 +81,34 @@ func parseReply(v any, c *call) (reply, error) {
 		return reply{}, r.err
 	}
 	return rep, nil
+}
+
+// A meter is how a rate's departures follow each other: the i-th is at first + i·step, rounded up, but not
+// before start. Fractions are so many parts of a microsecond.
+type meter struct {
+	start                            int64
+	first, firstPart, step, stepPart int64
+	parts                            int64 // 0: no meter
+}
+
+func (m *meter) due(i int64) int64 {
+	return max(m.start, m.first+i*m.step+(m.firstPart+i*m.stepPart+m.parts-1)/m.parts)
+}
+
+// meter reads one of n departures.
+func (r *reader) meter(n int64) meter {
+	m := meter{
+		start:     r.between(1, latest),
+		first:     r.between(-latest, latest),
+		firstPart: r.between(0, maxDenominator),
+		step:      r.between(0, latest),
+		stepPart:  r.between(0, 1<<53),
+		parts:     r.between(1, maxDenominator),
+	}
+	if r.err == nil && (m.step > latest/n || m.stepPart > (1<<53)/n) {
+		r.err = fmt.Errorf("%w: %d departures of %d us", errReply, n, m.step)
+	}
+	return m
 }
 
 // parsePaused reads what pause.lua answered: Redis' clock, and until when the bucket is paused.
