@@ -1,6 +1,7 @@
 package outflow
 
 import (
+	"fmt"
 	"net"
 	"strings"
 
@@ -13,9 +14,9 @@ import (
 // Buckets that may hold one request together have to be in one group, and a bucket always in the same: that of a host is
 // in its host's, and so are those of rules whose pattern names it. One rule for any host is enough to have all of them
 // in one.
-func (t *Transport) share(cfg *Config) {
+func (t *Transport) share(cfg *Config) error {
 	if cfg.Store == nil {
-		return
+		return nil
 	}
 	group := hostOnly
 	for _, c := range t.rules {
@@ -23,13 +24,19 @@ func (t *Transport) share(cfg *Config) {
 			group = func(string) string { return "" }
 		}
 	}
-	t.hosts.Share(cfg.Store, leakyqueue.Sharing{Group: group})
-	for _, c := range t.rules {
-		if !c.local && !c.shadow && c.use == nil {
-			host := c.pattern.host
-			c.rule.Share(cfg.Store, leakyqueue.Sharing{Group: func(string) string { return group(host) }})
+	if err := t.hosts.Share(cfg.Store, leakyqueue.Sharing{Group: group}); err != nil {
+		return fmt.Errorf("Limits: %w", err)
+	}
+	for i, c := range t.rules {
+		if c.local || c.shadow || c.use != nil {
+			continue
+		}
+		host := c.pattern.host
+		if err := c.rule.Share(cfg.Store, leakyqueue.Sharing{Group: func(string) string { return group(host) }}); err != nil {
+			return fmt.Errorf("Rules[%d].Limits: %w", i, err)
 		}
 	}
+	return nil
 }
 
 // hostOnly is a host without its port: a pattern's has none.

@@ -98,7 +98,9 @@ func New(cfg Config) (*Transport, error) {
 		t.pools = t.pools || c.use != nil
 		t.breaks = t.breaks || c.breakers != nil
 	}
-	t.share(&cfg)
+	if err := t.share(&cfg); err != nil {
+		return nil, fmt.Errorf("outflow: Config.%w", err)
+	}
 	if t.retry, err = cfg.Retry.compile(queue.MaxPause()); err != nil {
 		return nil, fmt.Errorf("outflow: Config.Retry.%w", err)
 	}

@@ -231,9 +231,6 @@ func (b *bucket) settle(due, left time.Duration, from, to int64, now time.Durati
 	if b.unpaused != nil {
 		b.unpaused.Settle(due, left, from, to)
 	}
-	if b.fleet != nil {
-		b.owes(to - from)
-	}
 	at.hurry(before - at.mark(now)) // who was no later for the charge is no earlier now
 }
 

@@ -1,7 +1,9 @@
 package leakyqueue
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/outflow-go/outflow/limit"
@@ -36,13 +38,19 @@ const minKept = 5 * time.Millisecond
 // is called before the rule is used, and not for pools: their members share nothing.
 //
 // Rates, windows and concurrencies then hold for all of those queues together, and so do pauses. AdaptiveConcurrency
-// adapts in each queue by itself.
-func (r *Rule) Share(p Pacer, s Sharing) {
+// adapts in each queue by itself. The error is [ErrInvalid] for a pool, and else the pacer's, which says what about the
+// limits can't be shared.
+func (r *Rule) Share(p Pacer, s Sharing) error {
 	r.q.mu.Lock()
 	defer r.q.mu.Unlock()
-	if r.pool == nil {
-		r.pacer, r.sharing = p, s
+	if r.pool != nil {
+		return fmt.Errorf("leakyqueue: %w: %q is a pool, which can't be shared", ErrInvalid, r.name)
 	}
+	if err := p.Check(Shared{Rule: r.name, Limits: r.set.Limits()}); err != nil {
+		return fmt.Errorf("leakyqueue: rule %q: %w", r.name, err)
+	}
+	r.pacer, r.sharing = p, s
+	return nil
 }
 
 // sharedAs is what b is known as to the Pacer.
@@ -305,23 +313,20 @@ func (f *fleet) heard(b *bucket, a *Answer) {
 	f.member.Heard(*a, int(inFlight))
 }
 
-// owes corrects what was leased for a departure of b that took more, or less.
-func (b *bucket) owes(more int64) {
-	if more == 0 || b.fleet.outage.Mode != NoOutage {
+// settleLeaseLocked corrects what was leased for a departure of b that took more, or less.
+func (q *Queue) settleLeaseLocked(t *Ticket, b *bucket, more int64) {
+	l := t.lease
+	i := slices.Index(l.of, b)
+	if i < 0 || more == 0 || l.bypassed() || t.leased.Costs == nil {
 		return
 	}
-	at := b.fleet.alone
-	if at == nil && len(b.fleet.joint) > 0 {
-		at = b.fleet.joint[0]
+	if more > 0 {
+		l.owed[i] += more
+		l.owes = true
+	} else {
+		back := Leased{Token: t.leased.Token, Costs: make([]int64, len(l.of))}
+		back.Costs[i] = -more
+		l.back = append(l.back, back)
 	}
-	if at == nil {
-		return
-	}
-	for i, o := range at.lease.of {
-		if o == b {
-			at.lease.owed[i] += more
-			at.lease.owes = true
-			b.key.Rule.q.touch(at.lease)
-		}
-	}
+	q.touch(l)
 }

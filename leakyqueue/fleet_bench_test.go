@@ -10,6 +10,7 @@ import (
 // idlePacer leases nothing.
 type idlePacer struct{}
 
+func (idlePacer) Check(Shared) error           { return nil }
 func (idlePacer) Join(Shared, Watcher) Member  { return idlePacer{} }
 func (idlePacer) Open([]Shared, Tenant) Lessor { return idleLessor{} }
 func (idlePacer) Pause(time.Time)              {}
@@ -41,7 +42,9 @@ func BenchmarkSharedDeparture(b *testing.B) {
 				b.Fatal(err)
 			}
 			if shared {
-				r.Share(idlePacer{}, Sharing{})
+				if err := r.Share(idlePacer{}, Sharing{}); err != nil {
+					b.Fatal(err)
+				}
 			}
 			d := Demand{Keys: []Key{{Rule: r}}}
 			var lease *lease

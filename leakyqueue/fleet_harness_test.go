@@ -60,8 +60,13 @@ func (b *fakeBucket) take(v time.Duration, cost int64) {
 	b.taken = slices.Insert(b.taken, i, fakeSpan{v, v + time.Duration(cost)*b.interval})
 }
 
-func (b *fakeBucket) giveBack(v time.Duration) {
-	b.taken = slices.DeleteFunc(b.taken, func(s fakeSpan) bool { return s.from == v })
+func (b *fakeBucket) giveBack(v time.Duration, cost int64) {
+	for i := range b.taken {
+		if s := &b.taken[i]; s.from == v {
+			s.to -= time.Duration(cost) * b.interval
+		}
+	}
+	b.taken = slices.DeleteFunc(b.taken, func(s fakeSpan) bool { return s.to <= s.from && b.interval > 0 })
 }
 
 // forget drops what doesn't matter any more.
@@ -97,6 +102,8 @@ func (p *fakePacer) bucket(s Shared) *fakeBucket {
 
 // later calls f after half a round trip.
 func (p *fakePacer) later(f func()) { time.AfterFunc(p.rtt/2, f) }
+
+func (p *fakePacer) Check(Shared) error { return nil }
 
 func (p *fakePacer) Join(s Shared, w Watcher) Member {
 	p.mu.Lock()
@@ -247,10 +254,10 @@ func (l *fakeLessor) Ask(a Ask) {
 
 func (l *fakeLessor) back(back []Leased, owed []int64) {
 	for _, d := range back {
-		for i, v := range l.p.given[d.Token] {
-			l.of[i].giveBack(v)
+		token := d.Token.(int64)
+		for i, v := range l.p.given[token] {
+			l.of[i].giveBack(v, d.Costs[i])
 		}
-		delete(l.p.given, d.Token)
 	}
 	for i, o := range owed {
 		for ; o > 0; o-- {

@@ -72,7 +72,9 @@ func runAnyFleet(rt *rapid.T, queues int, rates []int, slots int, rtt time.Durat
 			if err != nil {
 				rt.Fatal(err)
 			}
-			r.Share(p, Sharing{})
+			if err := r.Share(p, Sharing{}); err != nil {
+				rt.Fatal(err)
+			}
 			rules[i] = append(rules[i], r)
 		}
 	}

@@ -28,7 +28,9 @@ func newFleet(t *testing.T, n int, rtt time.Duration, cfg Config, limits ...limi
 	for range n {
 		q := newQueue(t, cfg)
 		r := newRule(t, q, "api", limits...)
-		r.Share(f, Sharing{})
+		if err := r.Share(f, Sharing{}); err != nil {
+			t.Fatal(err)
+		}
 		f.queues, f.rules = append(f.queues, q), append(f.rules, r)
 	}
 	return f
@@ -310,8 +312,12 @@ func TestFleetOfSeveralBuckets(t *testing.T) {
 			queues = append(queues, q)
 			all := newRule(t, q, "all", limit.PerSecond(100))
 			few := newRule(t, q, "few", limit.PerSecond(20))
-			all.Share(p, Sharing{})
-			few.Share(p, Sharing{})
+			if err := all.Share(p, Sharing{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := few.Share(p, Sharing{}); err != nil {
+				t.Fatal(err)
+			}
 			for j := range 20 {
 				keys := []Key{{Rule: all}}
 				if j%2 == 0 {

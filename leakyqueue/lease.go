@@ -28,6 +28,7 @@ type lease struct {
 	notUntil time.Duration // nothing is to be asked for before
 	owed     []int64
 	owes     bool
+	taken    Leased // last
 	back     []Leased
 	touched  bool // in Queue.touched
 }
@@ -271,6 +272,21 @@ func (l *lease) take(buckets []*bucket, r *request) {
 	if n > len(l.hand) { // cannot be: it was asked whether it may leave
 		n = len(l.hand)
 	}
+	if n > 0 {
+		l.settle(buckets, r, n)
+		l.gone, l.taken = l.hand[n-1].total, l.hand[n-1].Leased
+	}
+	if n == len(l.hand) {
+		l.hand = l.hand[:0]
+	} else {
+		l.hand = l.hand[n:]
+	}
+	l.q.touch(l)
+}
+
+// settle corrects what was leased with the first n at hand, which are for other costs than r's, mostly of another.
+func (l *lease) settle(buckets []*bucket, r *request, n int) {
+	var surplus []int64
 	j := 0
 	for i, b := range buckets {
 		if j == len(l.of) || b != l.of[j] {
@@ -280,21 +296,21 @@ func (l *lease) take(buckets []*bucket, r *request) {
 		for k := range n {
 			more -= l.hand[k].Costs[j]
 		}
-		if more != 0 {
+		switch {
+		case more > 0:
 			l.owed[j] += more
 			l.owes = true
+		case more < 0:
+			if surplus == nil {
+				surplus = make([]int64, len(l.of))
+			}
+			surplus[j] = min(-more, l.hand[n-1].Costs[j])
 		}
 		j++
 	}
-	if n > 0 {
-		l.gone = l.hand[n-1].total
+	if surplus != nil {
+		l.back = append(l.back, Leased{Token: l.hand[n-1].Token, Costs: surplus})
 	}
-	if n == len(l.hand) {
-		l.hand = l.hand[:0]
-	} else {
-		l.hand = l.hand[n:]
-	}
-	l.q.touch(l)
 }
 
 // touch has the lease be looked at before the lock is given up: it may have to ask for more, or give back.

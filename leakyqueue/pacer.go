@@ -15,6 +15,9 @@ import (
 // that calls come in the order in which things happen. They don't wait for anything: what they bring about is told to
 // the [Tenant] or the [Watcher] later, not from within the call nor while a lock is held that these methods need.
 type Pacer interface {
+	// Check says why a bucket's limits can't be shared; nil: they can.
+	Check(b Shared) error
+
 	// Join has a bucket be one with those of other queues that have the same Shared: their pauses are its pauses.
 	Join(b Shared, w Watcher) Member
 
@@ -87,8 +90,8 @@ type Lessor interface {
 // An Ask is what a queue wants of a Lessor.
 type Ask struct {
 	Runs []Run    // wanted, those who go first first
-	Back []Leased // not used
-	Owed []int64  // of each bucket: units that left beyond what was leased; negative: fewer did
+	Back []Leased // not used, or with the part of their Costs that wasn't
+	Owed []int64  // of each bucket: units that left beyond what was leased
 }
 
 // A Run is requests alike.
@@ -101,7 +104,7 @@ type Run struct {
 // A Leased departure.
 type Leased struct {
 	Due   time.Duration // since Grant.From
-	Token int64         // the Lessor's own, for what it is given back
+	Token any           // the Lessor's own, for what it is given back
 	Costs []int64       // in each bucket; not to be changed
 }
 

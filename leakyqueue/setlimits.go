@@ -20,6 +20,11 @@ func (r *Rule) SetLimits(limits ...limit.Limit) error {
 	if err != nil {
 		return fmt.Errorf("leakyqueue: rule %q: %w", r.name, err)
 	}
+	if r.pacer != nil {
+		if err := r.pacer.Check(Shared{Rule: r.name, Limits: set.Limits()}); err != nil {
+			return fmt.Errorf("leakyqueue: rule %q: %w", r.name, err)
+		}
+	}
 	q := r.q
 	q.mu.Lock()
 	now := q.now()

@@ -49,6 +49,9 @@ func (q *Queue) settleLocked(t *Ticket, i, cost int, now time.Duration) {
 	}
 	b := q.bucketLocked(t.buckets[i].key, now) // should it have been forgotten meanwhile
 	b.settle(t.due, t.since, int64(t.costs[i]), int64(cost), now)
+	if t.lease != nil {
+		q.settleLeaseLocked(t, b, int64(cost)-int64(t.costs[i]))
+	}
 	t.costs[i] = int32(cost)
 	q.freedLocked(b)
 	q.usedLocked(b, now)

@@ -30,6 +30,10 @@ type Ticket struct {
 	answered   bool
 	tracked    bool // the answer matters, whatever it is; set before the departure, and not guarded
 
+	// What was leased for the departure, for Settle.
+	lease  *lease // nil: nothing was
+	leased Leased
+
 	order links[Ticket] // in Queue.out
 }
 
@@ -78,7 +82,10 @@ func (q *Queue) issueLocked(t *Ticket, buckets []*bucket, r *request, due, now t
 		return
 	}
 	t.flights, t.answered = t.fewFlights[:0], false
+	t.lease, t.leased = nil, Leased{}
 	if last := len(buckets) - 1; buckets[last].lease != nil {
+		t.lease = buckets[last].lease
+		t.leased = t.lease.taken
 		buckets = buckets[:last] // of which nothing is held
 	}
 	t.q, t.since, t.place, t.due, t.cost = q, now, r.place, due, r.cost

@@ -25,25 +25,29 @@ func (s *Store) hear() {
 	}
 }
 
-// heard takes up one message: "p microseconds bucket" for a pause, "r bucket" for its end, and "s bucket" for slots that
-// may be had.
+// heard takes up one message: "now until bucket" tells of a pause, both in microseconds since 1970 by Redis' clock, and
+// of its end if that is 0; "slots 0 bucket" that there may be slots for those who want some.
 func (s *Store) heard(message string) {
-	kind, rest, _ := strings.Cut(message, " ")
+	first, rest, _ := strings.Cut(message, " ")
+	second, key, ok := strings.Cut(rest, " ")
+	until, err := strconv.ParseInt(second, 10, 64)
+	if !ok || err != nil {
+		return
+	}
 	var tell []func()
 	s.mu.Lock()
-	switch kind {
-	case "p":
-		us, name, _ := strings.Cut(rest, " ")
-		if d, err := strconv.ParseInt(us, 10, 64); err == nil && d > 0 {
-			tell = s.pausedLocked(name, s.now()+min(micros(min(d, DefaultMaxPause.Microseconds())), DefaultMaxPause))
+	if now, err := strconv.ParseInt(first, 10, 64); err == nil {
+		switch d := until - now; {
+		case until == 0:
+			for m := range s.byKey[key] {
+				m.pausedUntil = 0
+				tell = append(tell, m.watcher.Resumed)
+			}
+		case now > 0 && d > 0:
+			tell = s.pausedLocked(key, s.now()+min(moment(min(d, DefaultMaxPause.Microseconds())), DefaultMaxPause))
 		}
-	case "r":
-		for m := range s.byKey[rest] {
-			m.pausedUntil = 0
-			tell = append(tell, m.watcher.Resumed)
-		}
-	case "s":
-		for m := range s.byKey[rest] {
+	} else {
+		for m := range s.byKey[key] {
 			if sl := &m.slots; sl.unmet || sl.granted > 0 {
 				m.askSlotsLocked()
 			}

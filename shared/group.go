@@ -155,7 +155,7 @@ func (s *Store) probe() {
 func (g *group) probe() {
 	for g != nil {
 		s := g.s
-		err := s.rdb.Exists(s.life, instancesKey(g.tag)).Err()
+		err := s.rdb.Exists(s.life, s.probeKey(g.tag)).Err()
 		if err == nil {
 			g.isReached()
 		}

@@ -78,7 +78,9 @@ func (f *fleet) add(addr string, cfg shared.Config, limits ...limit.Limit) *inst
 	if i.rule, err = i.queue.AddRule("api", limits...); err != nil {
 		f.t.Fatal(err)
 	}
-	i.rule.Share(i.store, leakyqueue.Sharing{})
+	if err := i.rule.Share(i.store, leakyqueue.Sharing{}); err != nil {
+		f.t.Fatal(err)
+	}
 	f.instances = append(f.instances, i)
 	f.t.Cleanup(func() {
 		gone, cancel := context.WithCancel(context.Background())

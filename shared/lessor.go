@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"slices"
 	"time"
 
 	"github.com/outflow-go/outflow/leakyqueue"
@@ -15,8 +16,9 @@ type lessor struct {
 	// Guarded by Store.mu.
 	members    []*member // of the buckets, for what was heard of them
 	knownUntil time.Duration
-	used       []int64
-	outages    int // of the group, as of the last answer
+	used       [][]int64
+	refused    bool // the upstream has refused somebody since the last call
+	outages    int  // of the group, as of the last answer
 }
 
 // retryLater is when to ask again where asking was of no use.
@@ -27,10 +29,9 @@ func (s *Store) Open(of []leakyqueue.Shared, t leakyqueue.Tenant) leakyqueue.Les
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := &lessor{tenant: t}
+	l.g = s.groupLocked(s.tag(of[0]))
 	for _, b := range of {
-		keys := s.keysOf(b)
-		l.buckets = append(l.buckets, keys)
-		l.g = s.groupLocked(keys.tag)
+		l.buckets = append(l.buckets, s.bucket(b))
 	}
 	l.outages = l.g.outages
 	return l
@@ -53,15 +54,18 @@ func (l *lessor) ask(a leakyqueue.Ask, granted func(*call, any, error, time.Dura
 		instance:   s.instance,
 		known:      s.now() < l.knownUntil,
 		recovering: l.outages != l.g.outages,
+		refused:    l.refused,
 		horizon:    s.cfg.Horizon,
-		version:    s.cfg.Version,
 		used:       l.used,
+		around:     time.Now(),
 	}
+	l.refused = false
 	for _, r := range a.Runs {
 		c.runs = append(c.runs, run{n: r.N, high: r.High, costs: r.Costs})
 	}
-	for _, d := range a.Back {
-		c.back = append(c.back, slot{at: d.Token, costs: d.Costs})
+	for i := len(a.Back) - 1; i >= 0; i-- {
+		leased := a.Back[i].Token.(*slot)
+		c.back = append(c.back, slot{at: leased.at, off: leased.off, costs: a.Back[i].Costs})
 	}
 	s.counts.givenBack.Add(uint64(len(a.Back)))
 	outages := l.g.outages
@@ -90,21 +94,21 @@ func (l *lessor) granted(c *call, answer any, err error, sent, received time.Dur
 		return
 	}
 	s.mu.Lock()
-	l.g.clock.heard(sent, received, micros(r.now))
-	l.g.live = max(1, r.live)
+	l.g.clock.heard(sent, received, moment(r.now))
+	l.g.live = slices.Max(r.live)
 	l.knownUntil = received + r.expires
 	l.used = r.used
-	grant.Retry = micros(r.retry)
-	grant.Tail = l.g.clock.local(micros(r.tail))
+	grant.Retry = 0
+	grant.Tail = l.g.clock.local(moment(r.tail))
 	grant.Lead = l.g.clock.lead(s.cfg.Horizon)
 	grant.Leased = make([]leakyqueue.Leased, len(r.slots))
 	for i, d := range r.slots {
-		grant.Leased[i] = leakyqueue.Leased{Due: l.g.clock.local(micros(d.at)), Token: d.at, Costs: d.costs}
+		grant.Leased[i] = leakyqueue.Leased{Due: l.g.clock.local(moment(d.at)), Token: &r.slots[i], Costs: d.costs}
 	}
 	var paused []func()
 	for i, until := range r.pausedUntil {
 		if until > 0 {
-			paused = append(paused, s.pausedLocked(l.buckets[i].name, l.g.clock.local(micros(until)))...)
+			paused = append(paused, s.pausedLocked(l.buckets[i].key, l.g.clock.local(moment(until)))...)
 		}
 	}
 	s.counts.leased.Add(uint64(len(r.slots)))
@@ -126,5 +130,5 @@ func (l *lessor) Close(back []leakyqueue.Leased, owed []int64) {
 	}
 }
 
-// micros are so many microseconds: a moment by Redis' clock, or a duration.
-func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
+// moment is so many microseconds: since 1970 by Redis' clock, or since then.
+func moment(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

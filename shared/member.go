@@ -12,6 +12,7 @@ type member struct {
 	s       *Store
 	id      string // of all instances' members
 	g       *group
+	key     string
 	keys    *bucketKeys
 	watcher leakyqueue.Watcher
 
@@ -22,18 +23,25 @@ type member struct {
 	slots       slots
 }
 
+// Check says why a bucket's limits can't be shared: the error wraps limit.ErrInvalid and names the limit.
+func (s *Store) Check(b leakyqueue.Shared) error {
+	_, err := s.compile(b)
+	return err
+}
+
 // Join has a bucket be one with those of other instances.
 func (s *Store) Join(b leakyqueue.Shared, w leakyqueue.Watcher) leakyqueue.Member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.joined++
-	m := &member{s: s, id: s.instance + "." + strconv.Itoa(s.joined), keys: s.keysOf(b), watcher: w, slots: slotsOf(b.Limits)}
-	m.g = s.groupLocked(m.keys.tag)
+	m := &member{s: s, id: s.instance + "." + strconv.Itoa(s.joined), key: bucketName(b), keys: s.bucket(b), watcher: w}
+	m.slots = slotsOf(b.Limits, s.cfg.Share)
+	m.g = s.groupLocked(s.tag(b))
 	m.g.members[m] = struct{}{}
-	if s.byKey[m.keys.name] == nil {
-		s.byKey[m.keys.name] = make(map[*member]struct{})
+	if s.byKey[m.key] == nil {
+		s.byKey[m.key] = make(map[*member]struct{})
 	}
-	s.byKey[m.keys.name][m] = struct{}{}
+	s.byKey[m.key][m] = struct{}{}
 	if m.g.down && !s.closed {
 		s.loops.Go(m.g.tell)
 	}
@@ -55,9 +63,9 @@ func (m *member) Leave(out int) {
 	m.slots.granted, m.slots.want, m.slots.out = 0, 0, out
 	m.askSlotsLocked()
 	delete(m.g.members, m)
-	delete(m.s.byKey[m.keys.name], m)
-	if len(m.s.byKey[m.keys.name]) == 0 {
-		delete(m.s.byKey, m.keys.name)
+	delete(m.s.byKey[m.key], m)
+	if len(m.s.byKey[m.key]) == 0 {
+		delete(m.s.byKey, m.key)
 	}
 }
 
@@ -81,8 +89,8 @@ func (m *member) tellPauseLocked() {
 	}
 	m.pausing = true
 	told := m.pausedUntil
-	keys, args := m.keys.pause(d)
-	m.s.sendLocked(&errand{group: m.g, script: pauseScript, keys: keys, args: args, done: func(_ any, err error, _, _ time.Duration) {
+	p := &pause{bucket: m.keys, length: d, most: DefaultMaxPause, channel: m.s.channel()}
+	m.s.sendLocked(&errand{group: m.g, script: pauseScript, keys: p.keys(), args: p.args(), done: func(_ any, err error, _, _ time.Duration) {
 		m.s.mu.Lock()
 		defer m.s.mu.Unlock()
 		m.pausing = false
@@ -100,8 +108,8 @@ func (m *member) Resume() {
 	if m.g.down || m.s.closed {
 		return
 	}
-	keys, args := m.keys.resume()
-	m.s.sendLocked(&errand{group: m.g, script: pauseScript, keys: keys, args: args, done: func(any, error, time.Duration, time.Duration) {}})
+	p := &pause{bucket: m.keys, channel: m.s.channel()}
+	m.s.sendLocked(&errand{group: m.g, script: pauseScript, keys: p.keys(), args: p.args(), done: func(any, error, time.Duration, time.Duration) {}})
 }
 
 // pausedLocked has the members of a bucket be paused until then, except those that know. What it returns is to be called

@@ -4,7 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,10 +31,10 @@ type slots struct {
 	when    time.Duration
 }
 
-func slotsOf(limits []limit.Limit) slots {
+func slotsOf(limits []limit.Limit, share float64) slots {
 	var s slots
 	for _, l := range limits {
-		if n, ok := l.Slots(); ok && (s.most == 0 || n < s.most) {
+		if n, ok := l.Scaled(share).Slots(); ok && (s.most == 0 || n < s.most) {
 			s.most = n
 		}
 	}
@@ -70,10 +70,11 @@ func (m *member) askSlotsLocked() {
 		return
 	}
 	sl.asking, sl.again, sl.asked, sl.when = true, false, sl.want, m.s.now()
-	keys := []string{m.keys.base + ":held", m.keys.base + ":wants", m.keys.base + ":leases"}
+	base := strings.TrimSuffix(m.keys.state, ":s")
+	keys := []string{base + ":h", base + ":n", base + ":e"}
 	args := []any{
 		m.id, sl.want, sl.out, sl.granted, sl.most, m.s.cfg.SlotLease.Microseconds(),
-		m.s.channel(), slotsMessage(m.keys.name), "",
+		m.s.channel(), slotsMessage(m.key), "",
 	}
 	m.s.sendLocked(&errand{group: m.g, script: slotsScript, keys: keys, args: args, done: m.gotSlots})
 }
@@ -150,8 +151,5 @@ func (s *Store) renew() {
 // channel is where events are told.
 func (s *Store) channel() string { return s.cfg.Prefix + ":events" }
 
-func slotsMessage(name string) string { return "s " + name }
-
-func pauseMessage(name string, d time.Duration) string {
-	return "p " + strconv.FormatInt(d.Microseconds(), 10) + " " + name
-}
+// slotsMessage tells that there may be slots for those who want some.
+func slotsMessage(key string) string { return "slots 0 " + key }

@@ -60,7 +60,9 @@ func TestSmoke(t *testing.T) {
 				stores = append(stores, s)
 				q, _ := leakyqueue.New(leakyqueue.Config{})
 				r, _ := q.AddRule("api", limit.PerSecond(rate))
-				r.Share(s, leakyqueue.Sharing{})
+				if err := r.Share(s, leakyqueue.Sharing{}); err != nil {
+					t.Fatal(err)
+				}
 				for range 64 {
 					wg.Go(func() {
 						for {
