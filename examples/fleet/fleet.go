@@ -3,88 +3,109 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/outflow-go/outflow/examples/internal/workload"
 	"github.com/outflow-go/outflow/internal/testserver"
 )
 
-// A fleet is all the workers, and the upstream that they have in common.
+// A fleet is all the workers, and what they have in common.
 type fleet struct {
 	options
+	redis    *redisServer
 	upstream *testserver.Upstream
+	server   *testserver.Server
 	workers  []*process
+	stop     context.CancelFunc // tells the workers to
 }
 
 func (o options) run(ctx context.Context) (workload.Report, error) {
-	redis, err := findRedis(ctx, o.redis)
+	f, err := o.start(ctx)
 	if err != nil {
 		return workload.Report{}, err
 	}
-	defer redis.close()
-	upstream := newUpstream()
-	server, err := upstream.StartTCP()
-	if err != nil {
-		return workload.Report{}, err
-	}
-	defer server.Close()
+	defer f.close()
+	return f.work(), nil
+}
 
-	// Whatever happens, no worker is left.
-	ctx, stop := context.WithCancel(ctx)
-	f := &fleet{options: o, upstream: upstream}
-	defer f.wait()
-	defer stop()
+// start starts all processes, which then wait for their jobs.
+func (o options) start(ctx context.Context) (f *fleet, err error) {
+	f = &fleet{options: o, upstream: newUpstream()}
+	ctx, f.stop = context.WithCancel(ctx)
+	defer func() {
+		if err != nil {
+			f.close()
+		}
+	}()
+	if f.redis, err = findRedis(ctx, o.redis); err != nil {
+		return nil, err
+	}
+	if f.server, err = f.upstream.StartTCP(); err != nil {
+		return nil, err
+	}
 	for i, share := range shares(o.Requests, o.Workers) {
 		p, err := startProcess(ctx, i+1, share)
 		if err != nil {
-			return workload.Report{}, err
+			return nil, err
 		}
 		f.workers = append(f.workers, p)
 	}
-
-	// The time that processes take to start is not the limit's.
+	// The time that this takes is not the limit's.
 	for _, p := range f.workers {
 		<-p.ready
 	}
+	return f, nil
+}
+
+// work has the workers do their jobs, and shows how they get on.
+func (f *fleet) work() workload.Report {
 	start := time.Now()
 	view := newView(f)
 	for _, p := range f.workers {
 		p.do(job{
 			Requests: p.share,
-			URL:      server.URL,
-			Redis:    redis.address,
-			Prefix:   redis.prefix,
-			Fleet:    o.Workers,
-			Without:  o.Without,
+			URL:      f.server.URL,
+			Redis:    f.redis.address,
+			Prefix:   f.redis.prefix,
+			Fleet:    f.Workers,
+			Without:  f.Without,
 		})
 	}
 	f.wait()
-	elapsed := time.Since(start)
 	view.stop()
-	return f.report(elapsed), nil
+	return f.report(start)
 }
 
 // wait returns when all workers are gone.
 func (f *fleet) wait() {
-	var wg sync.WaitGroup
 	for _, p := range f.workers {
-		wg.Go(func() { <-p.done })
+		<-p.done
 	}
-	wg.Wait()
+}
+
+// close leaves nothing behind.
+func (f *fleet) close() {
+	f.stop()
+	f.wait()
+	if f.server != nil {
+		f.server.Close()
+	}
+	if f.redis != nil {
+		f.redis.close()
+	}
 }
 
 // report sums up. What a worker didn't say has succeeded has failed: it may have been killed.
-func (f *fleet) report(elapsed time.Duration) workload.Report {
+func (f *fleet) report(start time.Time) workload.Report {
 	r := workload.Report{
 		Without:  f.Without,
 		Requests: f.Requests,
-		Elapsed:  elapsed,
 		Ideal:    workload.Ideal(f.Requests, serviceTime, fleetLimit),
 	}
 	for _, p := range f.workers {
-		s, _ := p.status()
+		s, heard := p.status()
 		r.OK += s.OK
+		r.Elapsed = max(r.Elapsed, heard.Sub(start))
 		if r.FirstError == nil {
 			r.FirstError = p.failure()
 		}

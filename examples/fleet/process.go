@@ -29,9 +29,10 @@ type process struct {
 	ready  chan struct{} // closed when it waits for its job, or is gone
 	done   chan struct{} // closed when it is gone
 
-	mu   sync.Mutex // guards what follows
-	last status
-	err  error // why it ended, if it wasn't done
+	mu    sync.Mutex // guards what follows
+	last  status
+	heard time.Time // when it said that
+	err   error     // why it ended, if it wasn't done
 }
 
 // startProcess starts this program as a worker. It is told to stop when ctx ends, and if it doesn't, killed.
@@ -71,7 +72,7 @@ func (p *process) listen(stdout io.Reader) {
 	first := true
 	for ; said.Decode(&s) == nil; s = (status{}) { // a field that is missing is 0
 		p.mu.Lock()
-		p.last = s
+		p.last, p.heard = s, time.Now()
 		p.mu.Unlock()
 		if first {
 			close(p.ready)
@@ -90,21 +91,27 @@ func (p *process) listen(stdout io.Reader) {
 // do gives the worker its job. If it is gone, listen finds out.
 func (p *process) do(j job) { _ = json.NewEncoder(p.stdin).Encode(j) }
 
-// status is what the worker said last, and why it ended if it wasn't done.
-func (p *process) status() (status, error) {
+// status is what the worker said last, and when.
+func (p *process) status() (status, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.last, p.err
+	return p.last, p.heard
+}
+
+// exit is why the worker ended, if it wasn't done.
+func (p *process) exit() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
 }
 
 // failure is what one of its requests ended with, or the worker itself; nil: all is well.
 func (p *process) failure() error {
-	switch s, err := p.status(); {
-	case err != nil:
+	if err := p.exit(); err != nil {
 		return fmt.Errorf("worker %d: %w", p.number, err)
-	case s.Error != "":
-		return fmt.Errorf("worker %d: %s", p.number, s.Error)
-	default:
-		return nil
 	}
+	if s, _ := p.status(); s.Error != "" {
+		return fmt.Errorf("worker %d: %s", p.number, s.Error)
+	}
+	return nil
 }

@@ -25,9 +25,10 @@ func newView(f *fleet) view {
 // which that of the other examples doesn't, and brings three small modules; those for whole screens bring
 // twenty.
 type table struct {
-	rows    *mpb.Progress
-	bars    []*mpb.Bar
-	refresh func() // stops that
+	rows   *mpb.Progress
+	bars   []*mpb.Bar
+	update func()
+	end    func() // of the updates
 }
 
 func newTable(f *fleet, out io.Writer) *table {
@@ -43,22 +44,22 @@ func newTable(f *fleet, out io.Writer) *table {
 		row(p.share, fmt.Sprintf("worker %d", p.number), p.String)
 	}
 	row(f.Requests, "fleet", f.String)
-	t.refresh = every(50*time.Millisecond, func() { t.update(f) })
-	return t
-}
-
-func (t *table) update(f *fleet) {
-	for i, p := range f.workers {
-		s, _ := p.status()
-		t.bars[i].SetCurrent(int64(s.OK))
+	t.update = func() {
+		for i, p := range f.workers {
+			s, _ := p.status()
+			t.bars[i].SetCurrent(int64(s.OK))
+		}
+		_, ok := f.totals()
+		t.bars[len(f.workers)].SetCurrent(int64(ok))
 	}
-	_, ok := f.totals()
-	t.bars[len(f.workers)].SetCurrent(int64(ok))
+	t.end = every(50*time.Millisecond, t.update)
+	return t
 }
 
 // stop leaves the table as it is at the end.
 func (t *table) stop() {
-	t.refresh()
+	t.end()
+	t.update()
 	for _, b := range t.bars {
 		b.Abort(false) // of one that isn't full; nothing to one that is
 	}
@@ -67,9 +68,9 @@ func (t *table) stop() {
 
 // String is how the worker stands.
 func (p *process) String() string {
-	s, err := p.status()
+	s, _ := p.status()
 	line := fmt.Sprintf("sent %4d  waiting %3d", s.Sent, s.Waiting)
-	if err != nil {
+	if err := p.exit(); err != nil {
 		line += "  " + err.Error()
 	}
 	return line
