@@ -29,8 +29,8 @@ func (o options) run(ctx context.Context) (workload.Report, error) {
 }
 
 // start starts all processes, which then wait for their jobs.
-func (o options) start(ctx context.Context) (f *fleet, err error) {
-	f = &fleet{options: o, upstream: newUpstream()}
+func (o options) start(ctx context.Context) (_ *fleet, err error) {
+	f := &fleet{options: o, upstream: newUpstream()}
 	ctx, f.stop = context.WithCancel(ctx)
 	defer func() {
 		if err != nil {

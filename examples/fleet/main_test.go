@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"regexp"
@@ -124,6 +126,20 @@ func TestWorkerEndsWithItsParent(t *testing.T) {
 		}
 	case <-time.After(5 * time.Second):
 		t.Error("it goes on")
+	}
+}
+
+// Ctrl-C may come while the workers start.
+func TestFleetThatCannotStartLeavesNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	o := options{Options: workload.Options{Requests: 10, Workers: 2, Out: io.Discard}}
+	if _, err := o.run(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want %v", err, context.Canceled)
+	}
+	o.redis = "localhost:1"
+	if _, err := o.run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), `-redis is "localhost:1": `) {
+		t.Errorf("without a Redis: %v", err)
 	}
 }
 

@@ -22,8 +22,7 @@ func newView(f *fleet) view {
 }
 
 // table is for a terminal: a row for each worker, and one for the fleet. The library draws several rows,
-// which that of the other examples doesn't, and brings three small modules; those for whole screens bring
-// twenty.
+// which that of the other examples doesn't, and brings three small modules.
 type table struct {
 	rows   *mpb.Progress
 	bars   []*mpb.Bar

@@ -38,7 +38,9 @@ func work(in io.Reader, out io.Writer) error {
 		return err
 	}
 	var j job
-	if err := parent.Decode(&j); err != nil {
+	if err := parent.Decode(&j); err == io.EOF {
+		return nil // ended before it began
+	} else if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
