@@ -47,7 +47,7 @@ if ARGV[9] == '1' and ARGV[17] == '1' and ARGV[16] == '0' and ARGV[15] == '0' an
   if stored == ARGV[11] then
     local I, R, Q, burst, ordinary = string.match(stored, '^1 (%d+) (%d+) (%d+) (%d+) (%d+)$')
     off, a, b = tonumber(off), tonumber(a), tonumber(b)
-    if I and now + off >= tonumber(clock) and off <= FAR / 4 and a <= FAR and b < tonumber(Q) then
+    if I and max(1, tonumber(ARGV[18])) * tonumber(ARGV[20]) * tonumber(R) <= FAR / 2 and now + off >= tonumber(clock) and off <= FAR / 4 and a <= FAR and b < tonumber(Q) then
       I, R, Q = tonumber(I), tonumber(R), tonumber(Q)
       burst, live, low, since = tonumber(burst), max(1, tonumber(live)), tonumber(low), tonumber(since) - off
       a, last = a - off, tonumber(last) - off
@@ -74,7 +74,7 @@ if ARGV[9] == '1' and ARGV[17] == '1' and ARGV[16] == '0' and ARGV[15] == '0' an
         local step = cost * (I + R / Q)
         local function by(t) -- how many leave by then
           if due(0) > t then return 0 end
-          local i = min(floor((t - ea - eb / Q) / step), floor(1073741824 / cost))
+          local i = min(floor((t - ea - eb / Q) / step), floor(FAR / 2 / (cost * (R + 1))))
           if due(i) > t then i = i - 1 elseif due(i + 1) <= t then i = i + 1 end
           return i + 1
         end
@@ -133,10 +133,10 @@ local nbuckets = number()
 
 -- Exact arithmetic.
 
--- muldiv is the whole part of a*b/c, and FAR where that is more.
+-- muldiv is the whole part of a*b/c, and FAR where that is more, and what remains.
 local function muldiv(a, b, c)
-  if a <= 0 or b <= 0 then return 0 end
-  if a * b < 9007199254740992 then return floor(a * b / c) end
+  if a <= 0 or b <= 0 then return 0, 0 end
+  if a * b < 9007199254740992 then return floor(a * b / c), a * b % c end
   local rest, whole = b % c, floor(b / c)
   local q, r, bit = 0, 0, 1
   while bit * 2 <= a do bit = bit * 2 end
@@ -144,17 +144,22 @@ local function muldiv(a, b, c)
     q, r = 2 * q, 2 * r
     if a >= bit then a, q, r = a - bit, q + whole, r + rest end
     while r >= c do q, r = q + 1, r - c end
-    if q > FAR then return FAR end
+    if q > FAR then return FAR, 0 end
     bit = bit / 2
   end
-  return q
+  return q, r
 end
 
 -- A rate's interval is I + R/Q us. plus is a + b/Q and k intervals; k may be negative.
 local function plus(l, a, b, k)
-  local x = b + k * l.R
-  local carry = floor(x / l.Q)
-  return max(-FAR, min(FAR, a + k * l.I + carry)), x - carry * l.Q
+  local x, carry = k * l.R, 0
+  if x > FAR or x < -FAR then
+    carry, x = muldiv(math.abs(k), l.R, l.Q)
+    if k < 0 then carry, x = -carry, -x end
+  end
+  x = b + x
+  local more = floor(x / l.Q)
+  return max(-FAR, min(FAR, a + k * l.I + carry + more)), x - more * l.Q
 end
 
 local function ceil(a, b)
@@ -438,7 +443,7 @@ end
 -- lent is how long before the end of a window its last free units aren't kept for high priority any more.
 local function lent(l, room, length)
   if room <= 0 then return l.guard end
-  return max(l.guard, muldiv(room, length, l.kept))
+  return max(l.guard, (muldiv(room, length, l.kept)))
 end
 
 local function sliding_due(l, t, cost, high)
@@ -493,7 +498,7 @@ end
 -- shrunk is how long before the window's end units, which count less and less, have shrunk to room.
 local function shrunk(l, room, units)
   if units == 0 then return FAR end
-  return muldiv(max(0, room), l.d, units)
+  return (muldiv(max(0, room), l.d, units))
 end
 
 local function muldiv_up(a, b, c)
