@@ -934,6 +934,7 @@ local function load(i)
     if l.burst then
       if recovering then drain(l, now + horizon) end
       if b.pause > 0 and b.pause <= now + horizon then drain(l, b.pause) end
+      l.busy = l.a >= now - max(horizon, 2 * l.I)
       if l.kind == ADAPTIVE and refused and now - l.cut >= 1000000 then
         l.f = max(l.min, floor(l.f * 7 / 10))
         l.step, l.cut, l.rose = max(1, floor(l.f / 20)), now, now
@@ -1159,9 +1160,9 @@ end
 for i = 1, nbuckets do
   for _, l in ipairs(buckets[i].limits) do
     if l.kind == ADAPTIVE then
-      -- It rises while it is what they wait for: by a twentieth of what it was cut to each second, and by
+      -- It rises while it is used, and they wait for it: by a twentieth of what it was cut to each second, and by
       -- twice as much every 10 s that nobody was refused since, but by a fifth at most.
-      if later > 0 or short then
+      if l.busy and (later > 0 or short) then
         local step = l.step
         if l.cut > 0 then
           local doubled = min(40, floor(max(0, now - l.cut) / 10000000))
