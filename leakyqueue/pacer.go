@@ -72,6 +72,9 @@ type Watcher interface {
 	// are out now.
 	Slots(n int, lost bool) (out int)
 
+	// Queues says how many queues share the bucket, this one included.
+	Queues(n int)
+
 	// Outage says whether departures can be leased at all.
 	Outage(o Outage)
 }
