@@ -134,6 +134,16 @@ func TestStateLost(t *testing.T) {
 		if rep := c.do(t, rdb); fmt.Sprint(rep.moments(base)) != "[100000]" && fmt.Sprint(rep.moments(base)) != "[100000 101000 102000]" {
 			t.Errorf("after a flush %v leave", rep.moments(base))
 		}
+		// What is handed back was charged to what is lost.
+		rdb.FlushAll(ctx)
+		c = asks(50, testBucket(t, limit.PerSecond(1000)))
+		given := c.do(t, rdb).slots
+		rdb.FlushAll(ctx)
+		c.known = true
+		c.back = given[len(given)-1:]
+		if rep := c.do(t, rdb); rep.slots[0].at != base+100_000 {
+			t.Errorf("after a flush and a hand-back %v leave", rep.moments(base))
+		}
 		for _, l := range []limit.Limit{
 			limit.SlidingWindow(10, time.Hour),
 			limit.SlidingCounter(10, time.Hour),
