@@ -12,6 +12,7 @@ import (
 // shared store has to, in the plainest way.
 type fakePacer struct {
 	rtt, horizon time.Duration
+	slotLease    time.Duration // 0: slots are for ever
 
 	mu      sync.Mutex
 	epoch   time.Time
@@ -169,7 +170,11 @@ func (b *fakeBucket) share(p *fakePacer) {
 	}
 	for o := range b.members {
 		n := o.granted
-		p.later(func() { o.w.Slots(n, false) })
+		var until time.Time
+		if p.slotLease > 0 {
+			until = time.Now().Add(p.slotLease)
+		}
+		p.later(func() { o.w.Slots(n, until, false) })
 	}
 }
 
