@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -19,7 +21,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/outflow-go/outflow"
 	"github.com/outflow-go/outflow/internal/redistest"
+	"github.com/outflow-go/outflow/internal/testserver"
 	"github.com/outflow-go/outflow/leakyqueue"
 	"github.com/outflow-go/outflow/limit"
 	"github.com/outflow-go/outflow/shared"
@@ -212,6 +216,54 @@ func runQueue() {
 	_ = rdb.Close()
 }
 
+func init() { processes["client"] = runClient }
+
+// runClient is a process whose callers send requests to an upstream through a Transport, and tells when slots were lost.
+func runClient() {
+	w, ctx := myWork()
+	store, rdb := w.store()
+	t, err := outflow.New(outflow.Config{Limits: w.Limits, Store: store, Base: &http.Transport{MaxIdleConnsPerHost: w.Waiters}})
+	if err != nil {
+		panic(err)
+	}
+	client := &http.Client{Transport: t}
+	var wg sync.WaitGroup
+	var out telling
+	for range w.Waiters {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.URL, nil)
+				if err != nil {
+					panic(err)
+				}
+				resp, err := client.Do(req)
+				if err == nil {
+					_, err = io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+				if err != nil && ctx.Err() == nil {
+					fmt.Fprintln(os.Stderr, err)
+					out.tell("failed", int64(machineTime()))
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		for lost := uint64(0); ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+			for _, b := range t.Stats().Buckets {
+				if b.Counts.SlotsLost > lost {
+					lost = b.Counts.SlotsLost
+					out.tell("lost", int64(machineTime()))
+				}
+			}
+		}
+	})
+	wg.Wait()
+	_ = t.Close(context.Background())
+	_ = store.Close()
+	_ = rdb.Close()
+}
+
 // departuresOf are those that processes told of, in order.
 func departuresOf(all []*process) []time.Duration {
 	var left []time.Duration
@@ -289,5 +341,100 @@ func TestRealRedisProcesses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Eight processes have twenty requests out together and never more, as the upstream counts them: also when one is killed
+// with its requests out, and when one is halted for longer than its slots' lease and goes on. The slots of those are back
+// with the end of their lease, and who goes on is told that it had lost them.
+func TestRealRedisProcessesShareSlots(t *testing.T) {
+	const slots, lease = 20, 600 * time.Millisecond
+	up := testserver.New().Answering(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(20*time.Millisecond + rand.N(30*time.Millisecond)):
+		case <-r.Context().Done():
+		}
+	}))
+	w := work{
+		Addr: redistest.Start(t).Addr(), Limits: []limit.Limit{limit.Concurrent(slots)}, Waiters: 16,
+		Config: workConfig{SlotLease: lease}, URL: up.TCP(t).URL,
+	}
+	var all []*process
+	for range 8 {
+		all = append(all, startProcess(t, "client", w))
+	}
+	time.Sleep(1500 * time.Millisecond)
+	begin := time.Now()
+	time.Sleep(1200 * time.Millisecond)
+	all[0].signal(syscall.SIGKILL)
+	killed := time.Now()
+	time.Sleep(lease + 1200*time.Millisecond)
+	all[1].signal(syscall.SIGSTOP)
+	halted := time.Now()
+	time.Sleep(lease + 1200*time.Millisecond)
+	went := all[1].signal(syscall.SIGCONT)
+	continued := time.Now()
+	time.Sleep(1200 * time.Millisecond)
+	end := time.Now()
+	arrivals := up.Arrivals()
+	finish(all)
+
+	most, when := 0, time.Time{}
+	for _, a := range arrivals {
+		if a.InFlight > most {
+			most, when = a.InFlight, a.At
+		}
+	}
+	t.Logf("at most %d in flight, %v after the begin, %v after the one that was halted went on", most, when.Sub(begin), when.Sub(continued))
+	if most > slots {
+		t.Errorf("%d in flight, want at most %d", most, slots)
+	}
+	// used is what part of the slots was in use.
+	used := func(from, to time.Time) float64 {
+		sum := time.Duration(0)
+		for _, a := range arrivals {
+			done := a.Done
+			if done.IsZero() || done.After(to) {
+				done = to
+			}
+			if at := a.At; at.Before(to) && done.After(from) {
+				if at.Before(from) {
+					at = from
+				}
+				sum += done.Sub(at)
+			}
+		}
+		return float64(sum) / float64(to.Sub(from)) / slots
+	}
+	for _, span := range []struct {
+		what     string
+		from, to time.Time
+		least    float64
+	}{
+		{"before", begin, killed, 0.85},
+		{"until the lease of the killed one ends", killed, killed.Add(lease), 0.7},
+		{"after it", killed.Add(lease), killed.Add(lease + time.Second), 0.85},
+		{"after the lease of the halted one", halted.Add(lease), halted.Add(lease + time.Second), 0.85},
+		{"after it went on", continued, end, 0.85},
+	} {
+		u := used(span.from, span.to)
+		t.Logf("%s: %.1f %% of the slots in use", span.what, 100*u)
+		if u < span.least {
+			t.Errorf("%s: %.1f %% of the slots were in use, want %v %%", span.what, 100*u, 100*span.least)
+		}
+	}
+	lost := all[1].heard("lost")
+	if len(lost) == 0 {
+		t.Error("the one that was halted wasn't told that it had lost its slots")
+	} else {
+		t.Logf("told of lost slots %v after it went on", time.Duration(lost[0])-went)
+	}
+	for i, p := range all {
+		if n := len(p.heard("failed")); n > 0 && i != 0 {
+			t.Errorf("%d requests of process %d failed", n, i)
+		}
+		if n := len(p.heard("lost")); n > 0 && i != 1 {
+			t.Errorf("process %d was told %d times that it had lost slots", i, n)
+		}
 	}
 }
