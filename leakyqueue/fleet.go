@@ -177,6 +177,7 @@ func (b *bucket) wantsLocked() (want int, tell bool) {
 // askLocked tells pacers what is wanted of them.
 func (q *Queue) askLocked(now time.Duration) {
 	if q.closed {
+		q.touched, q.gates = nil, nil
 		return
 	}
 	for len(q.touched) > 0 {
@@ -186,6 +187,10 @@ func (q *Queue) askLocked(now time.Duration) {
 		if ask, ok := l.asksLocked(now); ok {
 			q.openLease(l)
 			l.with.from.Ask(ask)
+		} else if !l.asking && len(l.hand) == 0 && l.at.parked.n > 0 && l.notUntil <= now && l.looked != q.round {
+			// Nobody has a slot to leave with: they are to wait for that, not here.
+			l.looked = q.round
+			q.dispatchLocked(l.at, now)
 		}
 	}
 	for len(q.gates) > 0 {

@@ -140,10 +140,12 @@ func (m *fakeMember) Resume() {
 }
 
 func (m *fakeMember) Slots(want, out int) {
+	m.p.mu.Lock()
+	m.want = max(want, out) // what is on its way arrives in no particular order
+	m.p.mu.Unlock()
 	m.p.later(func() {
 		m.p.mu.Lock()
 		defer m.p.mu.Unlock()
-		m.want = max(want, out)
 		m.b.share(m.p)
 	})
 }
@@ -169,12 +171,16 @@ func (b *fakeBucket) share(p *fakePacer) {
 		free--
 	}
 	for o := range b.members {
-		n := o.granted
 		var until time.Time
 		if p.slotLease > 0 {
 			until = time.Now().Add(p.slotLease)
 		}
-		p.later(func() { o.w.Slots(n, until, false) })
+		p.later(func() {
+			p.mu.Lock()
+			n := o.granted
+			p.mu.Unlock()
+			o.w.Slots(n, until, false)
+		})
 	}
 }
 

@@ -30,7 +30,8 @@ type lease struct {
 	owes     bool
 	taken    Leased // last
 	back     []Leased
-	touched  bool // in Queue.touched
+	touched  bool   // in Queue.touched
+	looked   uint64 // Queue.round in which those were looked at who wait, although nothing is asked for
 }
 
 // tenancy is a lease while it is open with one Lessor, who may have an answer for one that isn't any more.
@@ -179,7 +180,10 @@ func (l *lease) leaves(since, now time.Duration, cost int64) time.Duration {
 	if l.notUntil > now {
 		return l.notUntil
 	}
-	l.q.touch(l) // to be asked for
+	if since > now+l.lead {
+		return since // there is time to ask until then
+	}
+	l.q.touch(l)
 	return never
 }
 

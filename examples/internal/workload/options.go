@@ -24,13 +24,19 @@ type Options struct {
 }
 
 // Main is the main function of an example: it reads the flags, runs, prints the report and ends the
-// program. The status is 1 if a call failed, unless it was made without outflow, which is expected to fail.
+// program, as [Conclude] says.
 func Main(requests int, run func(context.Context, Options) (Report, error)) {
 	o := parse(requests)
+	Conclude(func(ctx context.Context) (Report, error) { return run(ctx, o) })
+}
+
+// Conclude is Main for an example that has read flags of its own. The status is 1 if a call failed, unless
+// it was made without outflow, which is expected to fail.
+func Conclude(run func(context.Context) (Report, error)) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 
-	report, err := run(ctx, o)
+	report, err := run(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -51,7 +57,7 @@ func parse(requests int) Options {
 	flag.BoolVar(&o.Without, "without", false, "send the same work without outflow")
 	flag.StringVar(&o.BaseURL, "base-url", "", "upstream to send to, such as http://localhost:12111 (default: a local one that enforces limits)")
 	flag.Parse()
-	if err := o.check(flag.Args()); err != nil {
+	if err := o.Check(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		flag.Usage()
 		os.Exit(2)
@@ -59,7 +65,8 @@ func parse(requests int) Options {
 	return o
 }
 
-func (o Options) check(rest []string) error {
+// Check returns what is wrong with the flags, or with the arguments that are left after them.
+func (o Options) Check(rest []string) error {
 	if o.Requests < 1 {
 		return fmt.Errorf("-requests is %d, want 1 or more", o.Requests)
 	}

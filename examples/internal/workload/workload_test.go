@@ -132,7 +132,7 @@ func TestReport(t *testing.T) {
 
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	good := Options{Requests: 1, Workers: 1}
-	if err := good.check(nil); err != nil {
+	if err := good.Check(nil); err != nil {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(*Options){
@@ -143,11 +143,11 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 	} {
 		o := good
 		change(&o)
-		if err := o.check(nil); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if err := o.Check(nil); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s…", err, want)
 		}
 	}
-	if err := good.check([]string{"fast"}); err == nil {
+	if err := good.Check([]string{"fast"}); err == nil {
 		t.Error("an argument was ignored")
 	}
 }
