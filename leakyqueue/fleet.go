@@ -26,6 +26,7 @@ type fleet struct {
 
 	gated   bool // it has a concurrency
 	granted int
+	until   time.Duration // nobody is to use what was granted from then on
 	wanted  int  // what the pacer was told last
 	toldOut int  // and of how many that are out
 	touched bool // in Queue.gates
@@ -65,7 +66,7 @@ func (b *bucket) sharedAs() Shared {
 
 // joinFleet has a new bucket be shared.
 func (q *Queue) joinFleet(b *bucket) {
-	b.fleet = &fleet{}
+	b.fleet = &fleet{until: never}
 	b.fleet.declare(b.key.Rule.set, &b.state)
 	b.fleet.member = b.key.Rule.pacer.Join(b.sharedAs(), &watching{q, b})
 	b.gate()
@@ -148,6 +149,12 @@ func (b *bucket) gate() {
 	b.ordinary = set.OrdinaryOf(b.slots)
 }
 
+// gateShut reports whether the slots may be those of others by now, since it was not heard in time that they are still held
+// here. That is looked at for each departure, and not left to a timer: a process that was halted goes on anywhere.
+func (b *bucket) gateShut(now time.Duration) bool {
+	return b.fleet != nil && now >= b.fleet.until && b.fleet.outage.Mode == NoOutage
+}
+
 // touchGate has the slots be looked at that b asks for.
 func (q *Queue) touchGate(b *bucket) {
 	if f := b.fleet; f != nil && f.gated && !f.touched {
@@ -226,9 +233,12 @@ func (w *watching) Paused(until time.Time) {
 
 func (w *watching) Resumed() { w.do(w.q.resumeLocked) }
 
-func (w *watching) Slots(n int, lost bool) (out int) {
+func (w *watching) Slots(n int, until time.Time, lost bool) (out int) {
 	w.do(func(b *bucket, now time.Duration) {
-		b.fleet.granted = n
+		b.fleet.granted, b.fleet.until = n, never
+		if !until.IsZero() {
+			b.fleet.until = until.Sub(w.q.epoch)
+		}
 		defer func() { out = b.out }()
 		if lost {
 			b.counts.SlotsLost++

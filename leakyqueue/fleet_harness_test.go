@@ -12,6 +12,7 @@ import (
 // shared store has to, in the plainest way.
 type fakePacer struct {
 	rtt, horizon time.Duration
+	slotLease    time.Duration // 0: slots are for ever
 
 	mu      sync.Mutex
 	epoch   time.Time
@@ -170,11 +171,15 @@ func (b *fakeBucket) share(p *fakePacer) {
 		free--
 	}
 	for o := range b.members {
+		var until time.Time
+		if p.slotLease > 0 {
+			until = time.Now().Add(p.slotLease)
+		}
 		p.later(func() {
 			p.mu.Lock()
 			n := o.granted
 			p.mu.Unlock()
-			o.w.Slots(n, false)
+			o.w.Slots(n, until, false)
 		})
 	}
 }

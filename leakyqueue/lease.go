@@ -404,6 +404,9 @@ func (l *lease) needLocked(now time.Duration) (need, high int64) {
 				if b.slots != 0 {
 					free = min(free, int64(b.slots-b.out))
 				}
+				if b.gateShut(now) {
+					free = 0
+				}
 				if !b.learn.isCalm() { // what it holds back isn't known in advance
 					if t := b.learn.earliest(b, now, 0, 1); t > now+l.lead {
 						free = 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,7 +21,19 @@ import (
 	"github.com/outflow-go/outflow/shared"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if run := processes[os.Getenv(processKind)]; run != nil {
+		run()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// processes are what the test binary does when a test has run it again, as a process of its own, by the value of
+// processKind in its environment.
+var processes = map[string]func(){}
+
+const processKind = "OUTFLOW_TEST_PROCESS"
 
 // onRedis runs a test against a fake within the process and, where there is one, against redis-server.
 func onRedis(t *testing.T, test func(t *testing.T, addr string)) {

@@ -79,11 +79,11 @@ func (m *member) askSlotsLocked() {
 	m.s.sendLocked(&errand{group: m.g, script: slotsScript, keys: keys, args: args, done: m.gotSlots})
 }
 
-func (m *member) gotSlots(reply any, err error, _, _ time.Duration) {
+func (m *member) gotSlots(reply any, err error, sent, _ time.Duration) {
 	n, lost, unmet, err := parseSlots(reply, err)
 	out := 0
-	if err == nil {
-		out = m.watcher.Slots(n, lost)
+	if err == nil { // and by Redis the lease ends later than a lease after this was sent
+		out = m.watcher.Slots(n, m.s.epoch.Add(sent+m.s.cfg.SlotLease), lost)
 	}
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
