@@ -192,7 +192,12 @@ func TestRealRedisCluster(t *testing.T) {
 		m.Finish()
 		f.Ends()
 	})
-	f.Check("Cluster: a slot moved in 0.9 s", fleettest.Bounds{Over: instances + mixed, Stall: noticed + 100*time.Millisecond, Recovery: returned, Used: 0.85})
+	r := f.Check("Cluster: a slot moved in 0.9 s", fleettest.Bounds{Over: instances + mixed, Stall: noticed + 100*time.Millisecond, Recovery: returned, Used: 0.9})
+	// While some keys are here and some there Redis can't run the scripts, and each time that it would be taken to be back
+	// would cost another deadline and horizon. A busy machine may see one more.
+	if r.Outages > 2*instances {
+		t.Errorf("%d outages, want one for each of %d instances", r.Outages, instances)
+	}
 
 	f = start("other")
 	f.Run(7*time.Second, func() {

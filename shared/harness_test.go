@@ -23,10 +23,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		fleettest.PrintTable(os.Stdout)
-		os.Exit(code)
-	}))
+	goleak.VerifyTestMain(m,
+		// A client that found nobody at its server looks once a second whether it may be closed.
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"),
+		goleak.Cleanup(func(code int) {
+			fleettest.PrintTable(os.Stdout)
+			os.Exit(code)
+		}))
 }
 
 // onRedis runs a test against a fake within the process and, where there is one, against redis-server.
