@@ -64,7 +64,7 @@ func (l *lessor) ask(a leakyqueue.Ask, granted func(leakyqueue.Grant)) {
 		owed:       a.Owed,
 		instance:   s.instance,
 		known:      s.now() < l.knownUntil,
-		recovering: l.outages != l.g.outages,
+		recovering: l.outages != l.g.outages && l.g.intact != l.g.outages,
 		refused:    l.refusedLocked(),
 		horizon:    s.cfg.Horizon,
 		used:       l.used,
