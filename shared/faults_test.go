@@ -377,3 +377,27 @@ func TestAdaptive(t *testing.T) {
 		}
 	})
 }
+
+// TestToldReset has a server say when its window ends: what left shortly before it can have begun counts, too.
+func TestToldReset(t *testing.T) {
+	eachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		c := asks(5, testBucket(t, limit.FixedWindow(5, 16*time.Second)))
+		c.do(t, rdb)
+		for _, x := range []struct{ now, reset, want int64 }{
+			{500_000, 16_500_000, 16_550_000},    // begun half a second after they left, which may be rounding
+			{600_000, 40_000_000, 16_550_000},    // is not believed: more than two windows ahead
+			{700_000, 100_000, 16_550_000},       // is past
+			{800_000, 20_000_000, 20_050_000},    // the same window, told a little differently
+			{900_000, 12_000_000, 12_050_000},    // and again
+			{12_050_000, 28_000_000, 12_050_000}, // the next
+		} {
+			c.clock = base + x.now
+			c.told = []told{{reset: base + x.reset}}
+			c.runs[0].n = 0
+			rep := c.do(t, rdb)
+			if rep.tail != base+x.want {
+				t.Errorf("at %d told %d, the next leaves at %d, want %d", x.now, x.reset, rep.tail-base, x.want)
+			}
+		}
+	})
+}
