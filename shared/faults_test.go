@@ -129,20 +129,23 @@ func TestStateLost(t *testing.T) {
 		c := asks(100, testBucket(t, limit.PerSecond(1000).WithBurst(50)))
 		c.do(t, rdb)
 		rdb.FlushAll(ctx)
-		c.known = true
+		c.known = []bool{true}
 		c.runs[0].n = 3
 		if rep := c.do(t, rdb); fmt.Sprint(rep.moments(base)) != "[100000]" && fmt.Sprint(rep.moments(base)) != "[100000 101000 102000]" {
 			t.Errorf("after a flush %v leave", rep.moments(base))
 		}
-		// What is handed back was charged to what is lost.
-		rdb.FlushAll(ctx)
-		c = asks(50, testBucket(t, limit.PerSecond(1000)))
-		given := c.do(t, rdb).slots
-		rdb.FlushAll(ctx)
-		c.known = true
-		c.back = given[len(given)-1:]
+		// Of two buckets one is new: only the other is lost.
+		c = asks(1, testBucket(t, limit.PerSecond(1000)), testBucket(t, limit.PerSecond(500)))
+		c.known = []bool{false, true}
 		if rep := c.do(t, rdb); rep.slots[0].at != base+100_000 {
-			t.Errorf("after a flush and a hand-back %v leave", rep.moments(base))
+			t.Errorf("with one bucket lost %v leave", rep.moments(base))
+		}
+		c.known = []bool{true, true}
+		c.buckets[1] = testBucket(t, limit.PerSecond(500))
+		c.known[1] = false
+		c.clock += 200_000
+		if rep := c.do(t, rdb); rep.slots[0].at != c.clock {
+			t.Errorf("with one bucket new %v leave", rep.moments(c.clock))
 		}
 		for _, l := range []limit.Limit{
 			limit.SlidingWindow(10, time.Hour),
@@ -155,13 +158,13 @@ func TestStateLost(t *testing.T) {
 			c.clock += 1_000_000_000 // well after the window began
 			c.used = c.do(t, rdb).used
 			rdb.FlushAll(ctx)
-			c.known = true
+			c.known = []bool{true}
 			if rep := c.do(t, rdb); len(rep.slots) != 3 || rep.used[0][0] != 10 {
 				t.Errorf("%v: after a flush %v leave, and %v are used", l, rep.moments(c.clock), rep.used)
 			}
 			// One that never knew it.
 			rdb.FlushAll(ctx)
-			c.known = false
+			c.known = nil
 			if rep := c.do(t, rdb); len(rep.slots) != 7 {
 				t.Errorf("%v: a new instance gets %d", l, len(rep.slots))
 			}
