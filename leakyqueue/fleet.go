@@ -26,9 +26,9 @@ type fleet struct {
 	gated   bool // it has a concurrency
 	granted int
 	until   time.Duration // nobody is to use what was granted from then on
-	wanted  int  // what the pacer was told last
-	toldOut int  // and of how many that are out
-	touched bool // in Queue.gates
+	wanted  int           // what the pacer was told last
+	toldOut int           // and of how many that are out
+	touched bool          // in Queue.gates
 }
 
 // minKept is the interval above which a rate's departure that isn't used is given back: it takes longer than
