@@ -16,6 +16,7 @@ import (
 type fleet struct {
 	member   Member
 	outage   Outage
+	queues   int           // that share it; 0: unknown
 	leases   bool          // it has rates or windows
 	interval time.Duration // limit.State.Interval
 	slack    time.Duration // how late a departure may be used
@@ -248,6 +249,17 @@ func (w *watching) Slots(n int, until time.Time, lost bool) (out int) {
 		w.q.returnedLocked(b, now)
 	})
 	return out
+}
+
+// Queues takes up how many share the bucket: what an upstream says is left is for all of them.
+func (w *watching) Queues(n int) {
+	w.do(func(b *bucket, now time.Duration) {
+		fewer := n < b.fleet.queues
+		b.fleet.queues = n
+		if fewer {
+			w.q.returnedLocked(b, now)
+		}
+	})
 }
 
 // Outage has the bucket's own state take over, or the lease. Of the limits that state has a share, in which what has

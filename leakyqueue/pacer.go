@@ -73,6 +73,9 @@ type Watcher interface {
 	// now.
 	Slots(n int, until time.Time, lost bool) (out int)
 
+	// Queues says how many queues share the bucket, this one included.
+	Queues(n int)
+
 	// Outage says whether departures can be leased at all.
 	Outage(o Outage)
 }

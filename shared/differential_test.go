@@ -65,7 +65,8 @@ type history struct {
 	bursts  bool
 	last    int64 // the latest slot
 	slots   []slot
-	back    bool // something was given back since the last slot
+	dues    []time.Duration // of the slots, as the State has them
+	back    bool            // something was given back since the last slot
 	paused  int64
 	drained int64 // what was charged before isn't given back by the State
 }
@@ -135,8 +136,8 @@ func (h *history) step() {
 		h.say("settle %d by %d at %d", s.at-base, more, h.now)
 		c.settled = []slot{{at: s.at, off: s.off, costs: h.costs(more)}}
 		h.call(&c)
-		due := time.Duration(s.at - base)
-		h.st.Settle(due, due, s.costs[0], s.costs[0]+more)
+		due := h.dues[i]
+		h.st.Settle(due, time.Duration(s.at-base), s.costs[0], s.costs[0]+more)
 		h.slots[i].costs = h.costs(s.costs[0] + more)
 		return
 	case 4: // the server tells its reset
@@ -244,6 +245,7 @@ func (h *history) ask(c *call) {
 		}
 		h.charge(want, got, r.costs[0])
 		h.slots = append(h.slots, s)
+		h.dues = append(h.dues, time.Duration(want))
 	}
 	if got, want := rep.tail-base, earliest(c.runs[len(c.runs)-1]); want >= h.last && len(rep.slots) == c.runs[0].n+c.runs[len(c.runs)-1].n && !same(got, want) {
 		h.rt.Fatalf("tail is %d, want %d", got, want)

@@ -108,7 +108,7 @@ func (s *Store) finish(e *errand, reply any, err error, sent, received time.Dura
 	if err != nil {
 		e.group.fails(err)
 	} else {
-		e.group.isReached()
+		e.group.isReached(true)
 	}
 	e.done(reply, err, sent, received)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/outflow-go/outflow/internal/fleettest"
 	"github.com/outflow-go/outflow/internal/redistest"
 	"github.com/outflow-go/outflow/leakyqueue"
 	"github.com/outflow-go/outflow/limit"
@@ -26,7 +27,13 @@ func TestMain(m *testing.M) {
 		run()
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m,
+		// A client that found nobody at its server looks once a second whether it may be closed.
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"),
+		goleak.Cleanup(func(code int) {
+			fleettest.PrintTable(os.Stdout)
+			os.Exit(code)
+		}))
 }
 
 // processes are what the test binary does when a test has run it again, as a process of its own, by the value of

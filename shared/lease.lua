@@ -753,7 +753,7 @@ local function adopt(b, old)
   if counted == 0 and old[1] and not old[1].n then
     -- By the level of the first rate no more have left lately.
     local o = old[1]
-    counted = max(0, math.ceil((o.a + 1 - b.last) / (o.I + o.R / o.Q)))
+    counted = max(0, math.ceil((o.a - b.last + o.b / o.Q) / (o.I + o.R / o.Q) - 1e-9))
   end
   for _, l in ipairs(b.limits) do
     seen[l.kind] = (seen[l.kind] or 0) + 1
@@ -979,9 +979,9 @@ for _ = 1, number() do
       elseif l.kind == RATE and more > 0 then
         l.a, l.b = plus(l, l.a, l.b, more)
       elseif l.kind == RATE and more < 0 and not b.lost then
-        last = rate_back(l, t, -more, b.last) and last
+        if not rate_back(l, t, -more, b.last) then last = false end
       elseif l.kind == ADAPTIVE and more < 0 and not b.lost then
-        last = rate_back(l, t, 1, b.last) and last
+        if not rate_back(l, t, 1, b.last) then last = false end
       end
     end
     if last and more < 0 then b.last = min(b.last, t) end

@@ -1,0 +1,223 @@
+package fleettest
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/outflow-go/outflow/shared"
+)
+
+var printTable = flag.Bool("fleet.table", false, "print what the tests of faults measured as a table, and take the time for it")
+
+// Full reports whether each fault is to last as long in every mode: what a test of a mode needs is shorter.
+func Full() bool { return *printTable }
+
+// Bounds is what a fault may cost.
+type Bounds struct {
+	// Over is how many more than Rate·W + 1 may leave in any second, and in any 100 ms, apart from what timers are late.
+	// Below 0: any number, as FailOpen says.
+	Over int
+
+	// Stall is the longest time in which nobody leaves, and Recovery until 95 % of the rate leave again in each 250 ms.
+	// 0: it doesn't matter.
+	Stall, Recovery time.Duration
+
+	// Used is the least part of the limit that is to leave over the whole run; 0: any.
+	Used float64
+
+	// Refuses says that requests may fail with ErrStoreUnavailable: nothing else may ever make one fail.
+	Refuses bool
+}
+
+// A Row is what was measured.
+type Row struct {
+	Fault             string
+	Mode              string
+	Used              float64 // part of the limit, over the run
+	Lost, Refused     int
+	Second, Tenth     int // the densest second, and 100 ms
+	Stall, Recovery   time.Duration
+	Late              time.Duration // timers, at most
+	Outages           uint64
+	Bounds            Bounds
+	secondMay, tenMay int // with what timers were late then
+}
+
+var table struct {
+	sync.Mutex
+	rows []Row
+}
+
+const (
+	settles  = 500 * time.Millisecond // from the start: clients dial, and instances hear of each other
+	recovers = 250 * time.Millisecond
+)
+
+// Row measures the run.
+func (f *Fleet) Row(fault string, b Bounds) Row {
+	all := f.Departures()
+	r := Row{
+		Fault: fault, Mode: [...]string{shared.LocalShare: "LocalShare", shared.FailOpen: "FailOpen", shared.FailClosed: "FailClosed"}[f.cfg.Store.OnOutage],
+		Used: float64(len(all)) / (f.cfg.Rate * f.ran.Seconds()), Late: f.lateIn(0, f.ran), Bounds: b, Outages: f.Stats().Outages,
+	}
+	r.Second, r.secondMay = f.densest(all, time.Second, b.Over)
+	r.Tenth, r.tenMay = f.densest(all, 100*time.Millisecond, b.Over)
+	for _, i := range f.instances {
+		r.Lost += len(i.lost)
+		r.Refused += i.refused
+	}
+	before := settles
+	for _, at := range append(all, f.ran) {
+		if at > settles {
+			r.Stall = max(r.Stall, at-max(before, settles))
+		}
+		before = at
+	}
+	r.Recovery = f.ran - f.ended // not within the run
+	want := int(0.95 * f.cfg.Rate * recovers.Seconds())
+	for at := f.ended; at+recovers <= f.ran; at += time.Millisecond {
+		if Within(all, at, at+recovers) >= want {
+			r.Recovery = at - f.ended
+			break
+		}
+	}
+	return r
+}
+
+// densest is how many left in the span of some length that is most beyond what it may have, and how many that is: the
+// rate's, one, and those that were due before but whose timers were late.
+func (f *Fleet) densest(all []time.Duration, span time.Duration, over int) (n, may int) {
+	from := 0
+	for i := range all {
+		for all[i]-all[from] >= span {
+			from++
+		}
+		here, mayHere := i-from+1, int(f.cfg.Rate*span.Seconds())+1+over
+		if here > mayHere || n == 0 {
+			mayHere += int(math.Ceil(f.cfg.Rate * f.lateIn(all[from]-time.Millisecond, all[i]).Seconds()))
+		}
+		if n == 0 || here-mayHere > n-may || here-mayHere == n-may && here > n {
+			n, may = here, mayHere
+		}
+	}
+	return n, may
+}
+
+// Check measures the run, compares it with what it may be, and has it be in the table.
+func (f *Fleet) Check(fault string, b Bounds) Row {
+	f.t.Helper()
+	r := f.Row(fault, b)
+	f.t.Logf("%s", r.line())
+	table.Lock()
+	table.rows = append(table.rows, r)
+	table.Unlock()
+	if r.Lost > 0 {
+		for _, i := range f.instances {
+			if len(i.lost) > 0 {
+				f.t.Errorf("%d requests were lost, the first with: %v", r.Lost, i.lost[0])
+				break
+			}
+		}
+	}
+	if r.Refused > 0 && !b.Refuses {
+		f.t.Errorf("%d requests were refused", r.Refused)
+	}
+	if b.Over >= 0 && r.Second > r.secondMay {
+		f.t.Errorf("%d departures in a second, want at most %d; timers were late by %v", r.Second, r.secondMay, r.Late)
+	}
+	if b.Over >= 0 && r.Tenth > r.tenMay {
+		f.t.Errorf("%d departures in 100 ms, want at most %d; timers were late by %v", r.Tenth, r.tenMay, r.Late)
+	}
+	if b.Stall > 0 && r.Stall > b.Stall+r.Late {
+		f.t.Errorf("nobody left for %v, want at most %v; timers were late by %v", r.Stall, b.Stall, r.Late)
+	}
+	if b.Recovery > 0 && r.Recovery > b.Recovery+r.Late {
+		f.t.Errorf("%v until the rate was reached again, want at most %v; timers were late by %v", r.Recovery, b.Recovery, r.Late)
+	}
+	if r.Used < b.Used {
+		f.t.Errorf("%.1f %% of the limit left, want %.1f %%", 100*r.Used, 100*b.Used)
+	}
+	return r
+}
+
+const head = `| fault | mode | lost | refused | any 1 s | any 100 ms | longest stall | recovers in | of the limit | outages seen | timers late |
+|---|---|---|---|---|---|---|---|---|---|---|
+`
+
+func (r *Row) line() string {
+	count := func(n, may int) string {
+		if r.Bounds.Over < 0 {
+			return fmt.Sprintf("%d (any)", n)
+		}
+		return fmt.Sprintf("%d (%d)", n, may)
+	}
+	span := func(d, most time.Duration) string {
+		s := d.Round(time.Millisecond).String()
+		if most > 0 {
+			s += fmt.Sprintf(" (%v)", most)
+		}
+		return s
+	}
+	used := fmt.Sprintf("%.1f %%", 100*r.Used)
+	if r.Bounds.Used > 0 {
+		used += fmt.Sprintf(" (%.0f %%)", 100*r.Bounds.Used)
+	}
+	return fmt.Sprintf("| %s | %s | %d | %d | %s | %s | %s | %s | %s | %d | %v |",
+		r.Fault, r.Mode, r.Lost, r.Refused, count(r.Second, r.secondMay), count(r.Tenth, r.tenMay),
+		span(r.Stall, r.Bounds.Stall), span(r.Recovery, r.Bounds.Recovery), used, r.Outages, r.Late.Round(time.Millisecond))
+}
+
+// PrintTable prints all rows, with -fleet.table.
+func PrintTable(w io.Writer) {
+	table.Lock()
+	defer table.Unlock()
+	if !*printTable || len(table.rows) == 0 {
+		return
+	}
+	var b strings.Builder
+	b.WriteString("\n" + head)
+	for _, r := range table.rows {
+		b.WriteString(r.line() + "\n")
+	}
+	_, _ = io.WriteString(w, b.String())
+}
+
+// Within is how many of the moments are from one to another.
+func Within(all []time.Duration, from, to time.Duration) int {
+	n := 0
+	for _, at := range all {
+		if at >= from && at < to {
+			n++
+		}
+	}
+	return n
+}
+
+// Densest is how many of the moments, which are in order, are in any span of that length.
+func Densest(all []time.Duration, span time.Duration) int {
+	n, from := 0, 0
+	for i := range all {
+		for all[i]-all[from] >= span {
+			from++
+		}
+		n = max(n, i-from+1)
+	}
+	return n
+}
+
+// Excess is how many more of the moments than rate·W + 1 are in a span W, whichever has the most.
+func Excess(all []time.Duration, rate float64) float64 {
+	most, least := 0.0, math.Inf(1)
+	for i, at := range all {
+		// The span from the j-th to the i-th has i-j+1 of them.
+		behind := float64(i) - rate*at.Seconds()
+		least = min(least, behind)
+		most = max(most, behind-least)
+	}
+	return most
+}
