@@ -4,6 +4,7 @@
 local function drain(l, t)
   local a, b = plus(l, t, 0, l.burst - 1)
   if a > l.a or a == l.a and b > l.b then l.a, l.b = a, b end
+  if l.gaps then shut(l, t) end
 end
 
 -- adopt gives the limits of a bucket what those before them remember. Rates are matched by their order, and
@@ -141,9 +142,16 @@ local function parse(b, s)
     i = read(l, x, i, off)
     if not i then return nil end
   end
-  if i ~= n + 1 then return nil end
+  if i + 3 * x[8] ~= n + 1 then return nil end
+  for j = i, n - 2, 3 do
+    local l = limits[x[j]]
+    if not l or l.kind ~= RATE then return nil end
+    l.gaps = l.gaps or {}
+    l.gaps[#l.gaps + 1] = { x[j + 1] - off, x[j + 1] - off + x[j + 2] }
+  end
   for _, l in ipairs(limits) do
     if l.kind == SLIDING then expire(l) end
+    if l.gaps then shut(l, now) end
   end
   return limits
 end

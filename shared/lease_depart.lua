@@ -34,6 +34,13 @@ for _ = 1, number() do
       end
     end
     if last and more < 0 then b.last = min(b.last, t) end
+    for _, l in ipairs(b.limits) do
+      local g = l.gaps and l.gaps[#l.gaps]
+      if g and g[2] >= ceil(l.a, l.b) then -- before it nothing is left but a gap
+        l.a, l.b = g[1], 0
+        table.remove(l.gaps)
+      end
+    end
   end
 end
 
@@ -80,26 +87,38 @@ local function unit(l, cost)
   return cost
 end
 
-local function earliest(costs, high)
-  local t, windows = since, false
-  for i = 1, nbuckets do
-    for _, l in ipairs(buckets[i].limits) do
-      if l.n then
-        windows = true
-      elseif costs[i] > 0 then
-        t = max(t, rate_due(l, unit(l, costs[i]), high))
-      end
+-- own is when one bucket by itself would let it leave, from t on; again is set if that has to be asked again of all.
+local function own(b, t, cost, high)
+  local again = false
+  if cost == 0 then return t, again end
+  for _, l in ipairs(b.limits) do
+    if l.n or l.gaps then
+      again = true
+    else
+      t = max(t, rate_due(l, unit(l, cost), high))
     end
   end
-  if not windows then return min(t, FAR) end
+  return t, again
+end
+
+local function earliest(costs, high)
+  local t, several = since, false
+  for i = 1, nbuckets do
+    local again
+    t, again = own(buckets[i], t, costs[i], high)
+    several = several or again
+  end
+  if not several then return min(t, FAR) end
   -- Where one has it wait, another may be shut then.
   for _ = 1, ROUNDS do
     local still = true
     for i = 1, nbuckets do
       for _, l in ipairs(buckets[i].limits) do
-        if l.n and costs[i] > 0 then
+        if (l.n or l.gaps) and costs[i] > 0 then
           local e
-          if l.kind == SLIDING then
+          if l.gaps then
+            e = rate_at(l, t, unit(l, costs[i]), high)
+          elseif l.kind == SLIDING then
             e = sliding_due(l, t, costs[i], high)
           elseif l.kind == COUNTER then
             e = counter_due(l, t, costs[i], high)
@@ -115,7 +134,30 @@ local function earliest(costs, high)
   return min(t, FAR)
 end
 
-local function charge(t, costs)
+-- waits is how much longer than a horizon a wider bucket would have to be kept for a departure that a narrower one has
+-- wait: it is not leased as long as that is so.
+local function waits(t, costs, high)
+  if nbuckets == 1 or t <= now + horizon then return false end
+  local binding, latest = 1, -1
+  local alone = {}
+  for i = 1, nbuckets do
+    alone[i] = own(buckets[i], since, costs[i], high)
+    for _, l in ipairs(buckets[i].limits) do
+      if l.gaps and costs[i] > 0 then alone[i] = rate_at(l, alone[i], unit(l, costs[i]), high) end
+      if l.n and costs[i] > 0 then
+        local due = l.kind == SLIDING and sliding_due or l.kind == COUNTER and counter_due or fixed_due
+        alone[i] = max(alone[i], (due(l, alone[i], costs[i], high)))
+      end
+    end
+    if alone[i] > latest then binding, latest = i, alone[i] end
+  end
+  for i = 1, binding - 1 do
+    if costs[i] > 0 and t - alone[i] > horizon then return true end
+  end
+  return false
+end
+
+local function charge(t, costs, high)
   for i = 1, nbuckets do
     local b, cost = buckets[i], costs[i]
     if cost > 0 then
@@ -127,7 +169,7 @@ local function charge(t, costs)
         elseif l.kind == FIXED then
           fixed_charge(l, t, cost)
         else
-          rate_charge(l, t, unit(l, cost))
+          rate_charge(l, t, unit(l, cost), high)
         end
       end
       b.last = max(b.last, t)
@@ -168,6 +210,7 @@ local function ahead(costs, high)
       end
     end
   end
+  if nbuckets > 1 then most = math.ceil(most) end -- the narrower one's share is small, and the wider one's way is long
   return max(1, floor(most))
 end
 
@@ -191,11 +234,11 @@ for _ = 1, number() do
       at_once = at_once + 1
     else
       queue = queue or ahead(costs, high)
-      short = granted > 0 and (t > now + horizon or later >= queue)
+      short = granted > 0 and (t > now + horizon or later >= queue) or waits(t, costs, high)
       later = later + 1
     end
     if short then break end
-    charge(t, costs)
+    charge(t, costs, high)
     granted = granted + 1
     if out[#out - 1] == t then
       out[#out] = out[#out] + 1
@@ -232,14 +275,20 @@ if costs and not paused then tail = earliest(costs, high) end
 local expires = FAR
 for i = 1, nbuckets do
   local b = buckets[i]
-  local state = { fmt('1 %.0f %.0f %.0f %.0f %.0f %.0f 0', now + b.off, b.off, b.version, b.live,
-    b.pause > 0 and b.pause + b.off or 0, max(0, b.last + b.off)) }
-  local need, logs = max(now, b.pause), false
+  local gaps = {}
+  for j, l in ipairs(b.limits) do
+    shut(l, now)
+    for _, g in ipairs(l.gaps or {}) do gaps[#gaps + 1] = fmt('%d %.0f %.0f', j, g[1] + b.off, g[2] - g[1]) end
+  end
+  local state = { fmt('1 %.0f %.0f %.0f %.0f %.0f %.0f %d', now + b.off, b.off, b.version, b.live,
+    b.pause > 0 and b.pause + b.off or 0, max(0, b.last + b.off), #gaps) }
+  local until_, logs = max(now, b.pause), false
   for _, l in ipairs(b.limits) do
-    need = max(need, write(l, state, b.off))
+    until_ = max(until_, write(l, state, b.off))
     logs = logs or l.kind == SLIDING
   end
-  local ttl = need - now + REMEMBER
+  for _, g in ipairs(gaps) do state[#state + 1] = g end
+  local ttl = until_ - now + REMEMBER
   expires = min(expires, ttl)
   ttl = fmt('%.0f', math.ceil(ttl / 1000))
   redis.call('SET', b.state, table.concat(state, ' ') .. '|' .. b.spec, 'PX', ttl)

@@ -7,8 +7,87 @@ local function rate_due(l, cost, high)
   return ceil(plus(l, l.a, l.b, -spare))
 end
 
-local function rate_charge(l, due, cost)
-  if ceil(l.a, l.b) < due then l.a, l.b = due, 0 end
+-- A departure that several limits hold may be later than a rate alone would have it. What it skips is a gap: others may
+-- leave in it. Gaps are whole microseconds, from the moment at which the rate would let one leave to that at which the next
+-- has begun, in order, and at most so many.
+local MOST_GAPS = 200
+
+-- need is how long a gap has to be for a cost. Of slow rates the fraction of a microsecond is left out: else what is handed
+-- back would never fit. So a departure may be early by 1 us for each unit.
+local function need(l, cost)
+  if l.I < 1000 and l.R > 0 then return cost * (l.I + 1) end
+  return cost * l.I
+end
+
+-- gap finds the first one that has room for a cost that leaves at s or later: which, when, and from where on it is taken. What
+-- is taken begins when it leaves, or up to a burst later.
+local function gap(l, s, cost, high)
+  local spare = max(0, (high and l.burst or l.ordinary) - cost)
+  for i, g in ipairs(l.gaps) do
+    local t = max(s, g[1] - spare * l.I)
+    local v = max(g[1], t)
+    if v + need(l, cost) <= g[2] then return i, t, v end
+  end
+end
+
+-- rate_at is the first moment, not before s, at which a rate lets a cost leave.
+local function rate_at(l, s, cost, high)
+  local t = max(s, rate_due(l, cost, high))
+  if l.gaps and t > s then
+    local _, sooner = gap(l, s, cost, high)
+    if sooner and sooner < t then return sooner end
+  end
+  return t
+end
+
+-- open adds a gap, which begins now at the earliest, and is long enough for something.
+local function open(l, from, to)
+  from = max(from, now)
+  if l.kind ~= RATE or l.I == 0 or to - from < need(l, 1) then return end
+  l.gaps = l.gaps or {}
+  local i = #l.gaps
+  while i > 0 and l.gaps[i][1] > from do i = i - 1 end
+  if i > 0 and l.gaps[i][2] >= from then
+    l.gaps[i][2] = max(l.gaps[i][2], to)
+  elseif #l.gaps < MOST_GAPS then
+    table.insert(l.gaps, i + 1, { from, to })
+    i = i + 1
+  end
+  local after = l.gaps[i + 1]
+  if i > 0 and after and after[1] <= l.gaps[i][2] then
+    l.gaps[i][2] = max(l.gaps[i][2], after[2])
+    table.remove(l.gaps, i + 1)
+  end
+end
+
+-- shut drops what lies before t.
+local function shut(l, t)
+  local kept
+  for _, g in ipairs(l.gaps or {}) do
+    g[1] = max(g[1], t)
+    if g[2] - g[1] >= need(l, 1) then
+      kept = kept or {}
+      kept[#kept + 1] = g
+    end
+  end
+  l.gaps = kept
+end
+
+local function rate_charge(l, due, cost, high)
+  if l.gaps then
+    local i, t, v = gap(l, due, cost, high)
+    if i and t == due and max(due, rate_due(l, cost, high)) > due then
+      local stop = l.gaps[i][2]
+      l.gaps[i][2] = v
+      if l.gaps[i][2] - l.gaps[i][1] < need(l, 1) then table.remove(l.gaps, i) end
+      open(l, v + ceil(plus(l, 0, 0, cost)), stop)
+      return
+    end
+  end
+  if ceil(l.a, l.b) < due then
+    if due > now and nbuckets > 1 then open(l, ceil(l.a, l.b), due) end
+    l.a, l.b = due, 0
+  end
   if l.burst > 1 then
     -- By so much the bucket is ahead of the clock; see low in rate_back.
     local ahead = l.a - due
@@ -25,6 +104,10 @@ end
 -- bucket was ahead of the clock by all of them, and only the time since then has changed that; a rate with
 -- burst was ahead by low at least at each charge later than since, so that much was in use without them.
 local function rate_back(l, at, units, last)
+  if l.burst == 1 and l.kind == RATE and at > now and at < last and ceil(plus(l, l.a, l.b, -units)) > at then
+    open(l, at, at + need(l, units)) -- others have been let go after it
+    return false
+  end
   if at > last then return false end
   local a, b = plus(l, l.a, l.b, -units)
   if at == last then
