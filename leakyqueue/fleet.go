@@ -18,7 +18,7 @@ type fleet struct {
 	outage   Outage
 	queues   int           // that share it; 0: unknown
 	leases   bool          // it has rates or windows
-	interval time.Duration // limit.State.Interval
+	interval time.Duration // of its slowest rate; 0: it has none
 	slack    time.Duration // how late a departure may be used
 	keeps    bool          // what isn't used is worth giving back
 	alone    *bucket       // the lease of this bucket and no other; nil: there is none yet
@@ -67,15 +67,17 @@ func (b *bucket) sharedAs() Shared {
 // joinFleet has a new bucket be shared.
 func (q *Queue) joinFleet(b *bucket) {
 	b.fleet = &fleet{until: never}
-	b.fleet.declare(b.key.Rule.set, &b.state)
+	b.fleet.declare(b.key.Rule.set)
 	b.fleet.member = b.key.Rule.pacer.Join(b.sharedAs(), &watching{q, b})
 	b.gate()
 }
 
 // declare takes up what the limits are.
-func (f *fleet) declare(set limit.Set, state *limit.State) {
+func (f *fleet) declare(set limit.Set) {
 	f.leases, f.gated, f.slack = false, set.Slots() > 0, math.MaxInt64
-	f.interval = state.Interval()
+	if f.interval = 0; set.Rate() > 0 {
+		f.interval = time.Duration(min(float64(time.Second)/set.Rate(), float64(longest)))
+	}
 	f.keeps = f.interval >= minKept
 	for _, l := range set.Limits() {
 		if _, ok := l.Slots(); ok {

@@ -30,7 +30,7 @@ func documentedACL(t *testing.T) []string {
 	return strings.Fields(strings.ReplaceAll(string(found[1]), "//", ""))
 }
 
-// A user that may do what the documentation says can do everything that a Store does; and each right is needed.
+// A user that may do what the documentation says can do everything that a Store does.
 func TestRealRedisACL(t *testing.T) {
 	srv := redistest.Start(t)
 	words := documentedACL(t)

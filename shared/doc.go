@@ -79,13 +79,13 @@
 //
 // # What a user of Redis may do
 //
-// An ACL needs no more than this, with what the client itself sends (HELLO, CLIENT SETINFO, PING, on a Cluster CLUSTER and
-// READONLY):
+// An ACL needs no more than this, PING and HELLO for the client among it. That asks for more on a Cluster (CLUSTER SLOTS,
+// READONLY), and from Redis 7.2 on for CLIENT SETINFO, but does without the latter.
 //
 //	ACL SETUSER outflow on >secret resetchannels ~outflow:* &outflow:events -@all
 //	  +evalsha +eval +get +set +del +pttl +pexpire +exists +time
 //	  +zadd +zrem +zcard +zcount +zscore +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore
-//	  +hget +hset +hdel +hgetall +publish +subscribe +unsubscribe +ping +hello +client|setinfo +client|setname
+//	  +hget +hset +hdel +hgetall +publish +subscribe +unsubscribe +ping +hello
 //
 // Scripts are run by EVALSHA, and sent again when Redis doesn't know them. Where they may not ask for the time, a clock of the
 // instances' has to do: [Config.ClientClock].

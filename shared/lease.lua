@@ -128,7 +128,7 @@ end
 
 local horizon, weight = number(), number()
 local instance, lease = arg(), number()
-local known, recovering, refused = number() == 1, number() == 1, number() == 1
+local known, recovering, refused = arg(), number() == 1, number() == 1
 local nbuckets = number()
 
 -- Exact arithmetic.
@@ -421,7 +421,7 @@ local function rate_back(l, at, units, last)
     l.a, l.b = a, b
     return true
   end
-  if l.burst == 1 and l.I > 0 and ceil(a, b) == at then
+  if l.I > 0 and ceil(a, b) == at then
     -- Those that were charged after it were all given back before.
     l.a, l.b = a, b
     return true
@@ -896,6 +896,7 @@ local function load(i)
     redis.call('DEL', b.state) -- of another type: not ours
     s = false
   end
+  local seen = string.sub(known, i, i) == '1' -- so if there is none, it was lost
   local limits = parse(b, s)
   if not limits then
     b.last = 0
@@ -910,12 +911,11 @@ local function load(i)
       fresh(l)
       if l.n then
         k = k + 1
-        if known then charged(l, counted[k] or 0) end
-      elseif known then
+        if seen then charged(l, counted[k] or 0) end
+      elseif seen then
         drain(l, now + horizon)
       end
     end
-    b.lost = known
   elseif b.spec == b.stored_spec or b.version < b.stored_version then
     -- Of settings the newest count, whoever asks.
     b.version, b.spec = max(b.version, b.stored_version), b.stored_spec
@@ -978,9 +978,9 @@ for _ = 1, number() do
         settle(l, t, more)
       elseif l.kind == RATE and more > 0 then
         l.a, l.b = plus(l, l.a, l.b, more)
-      elseif l.kind == RATE and more < 0 and not b.lost then
+      elseif l.kind == RATE and more < 0 then
         if not rate_back(l, t, -more, b.last) then last = false end
-      elseif l.kind == ADAPTIVE and more < 0 and not b.lost then
+      elseif l.kind == ADAPTIVE and more < 0 then
         if not rate_back(l, t, 1, b.last) then last = false end
       end
     end

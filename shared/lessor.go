@@ -16,7 +16,8 @@ type lessor struct {
 	// Guarded by Store.mu.
 	knownUntil time.Duration
 	used       [][]int64
-	outages    int // of the group, as of the last answer
+	beaten     time.Duration // when Redis was told that this instance is there
+	outages    int           // of the group, as of the last answer
 }
 
 // retryLater is when to ask again where asking was of no use.
@@ -59,16 +60,19 @@ func (l *lessor) ask(a leakyqueue.Ask, granted func(leakyqueue.Grant)) {
 		go granted(leakyqueue.Grant{From: s.epoch, Retry: retryLater}) // not from within the call
 		return
 	}
+	now := s.now()
 	c := &call{
 		buckets:    l.buckets,
 		owed:       a.Owed,
-		instance:   s.instance,
-		known:      s.now() < l.knownUntil,
+		known:      slices.Repeat([]bool{now < l.knownUntil}, len(l.buckets)),
 		recovering: l.outages != l.g.outages && l.g.intact != l.g.outages,
 		refused:    l.refusedLocked(),
 		horizon:    s.cfg.Horizon,
 		used:       l.used,
 		around:     time.Now(),
+	}
+	if l.beaten == 0 || now-l.beaten >= heartbeat {
+		c.instance, l.beaten = s.instance, now
 	}
 	for _, r := range a.Runs {
 		c.runs = append(c.runs, run{n: r.N, high: r.High, costs: r.Costs})

@@ -129,20 +129,23 @@ func TestStateLost(t *testing.T) {
 		c := asks(100, testBucket(t, limit.PerSecond(1000).WithBurst(50)))
 		c.do(t, rdb)
 		rdb.FlushAll(ctx)
-		c.known = true
+		c.known = []bool{true}
 		c.runs[0].n = 3
 		if rep := c.do(t, rdb); fmt.Sprint(rep.moments(base)) != "[100000]" && fmt.Sprint(rep.moments(base)) != "[100000 101000 102000]" {
 			t.Errorf("after a flush %v leave", rep.moments(base))
 		}
-		// What is handed back was charged to what is lost.
-		rdb.FlushAll(ctx)
-		c = asks(50, testBucket(t, limit.PerSecond(1000)))
-		given := c.do(t, rdb).slots
-		rdb.FlushAll(ctx)
-		c.known = true
-		c.back = given[len(given)-1:]
+		// Of two buckets one is new: only the other is lost.
+		c = asks(1, testBucket(t, limit.PerSecond(1000)), testBucket(t, limit.PerSecond(500)))
+		c.known = []bool{false, true}
 		if rep := c.do(t, rdb); rep.slots[0].at != base+100_000 {
-			t.Errorf("after a flush and a hand-back %v leave", rep.moments(base))
+			t.Errorf("with one bucket lost %v leave", rep.moments(base))
+		}
+		c.known = []bool{true, true}
+		c.buckets[1] = testBucket(t, limit.PerSecond(500))
+		c.known[1] = false
+		c.clock += 200_000
+		if rep := c.do(t, rdb); rep.slots[0].at != c.clock {
+			t.Errorf("with one bucket new %v leave", rep.moments(c.clock))
 		}
 		for _, l := range []limit.Limit{
 			limit.SlidingWindow(10, time.Hour),
@@ -155,13 +158,13 @@ func TestStateLost(t *testing.T) {
 			c.clock += 1_000_000_000 // well after the window began
 			c.used = c.do(t, rdb).used
 			rdb.FlushAll(ctx)
-			c.known = true
+			c.known = []bool{true}
 			if rep := c.do(t, rdb); len(rep.slots) != 3 || rep.used[0][0] != 10 {
 				t.Errorf("%v: after a flush %v leave, and %v are used", l, rep.moments(c.clock), rep.used)
 			}
 			// One that never knew it.
 			rdb.FlushAll(ctx)
-			c.known = false
+			c.known = nil
 			if rep := c.do(t, rdb); len(rep.slots) != 7 {
 				t.Errorf("%v: a new instance gets %d", l, len(rep.slots))
 			}
@@ -374,6 +377,30 @@ func TestAdaptive(t *testing.T) {
 		saturate(t, rdb, c, c.clock+120_000_000)
 		if most := c.do(t, rdb).rate[0]; most > 100 || most < 90 {
 			t.Errorf("it rose to %v/s", most)
+		}
+	})
+}
+
+// TestToldReset has a server say when its window ends: what left shortly before it can have begun counts, too.
+func TestToldReset(t *testing.T) {
+	eachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		c := asks(5, testBucket(t, limit.FixedWindow(5, 16*time.Second)))
+		c.do(t, rdb)
+		for _, x := range []struct{ now, reset, want int64 }{
+			{500_000, 16_500_000, 16_550_000},    // begun half a second after they left, which may be rounding
+			{600_000, 40_000_000, 16_550_000},    // is not believed: more than two windows ahead
+			{700_000, 100_000, 16_550_000},       // is past
+			{800_000, 20_000_000, 20_050_000},    // the same window, told a little differently
+			{900_000, 12_000_000, 12_050_000},    // and again
+			{12_050_000, 28_000_000, 12_050_000}, // the next
+		} {
+			c.clock = base + x.now
+			c.told = []told{{reset: base + x.reset}}
+			c.runs[0].n = 0
+			rep := c.do(t, rdb)
+			if rep.tail != base+x.want {
+				t.Errorf("at %d told %d, the next leaves at %d, want %d", x.now, x.reset, rep.tail-base, x.want)
+			}
 		}
 	})
 }
