@@ -98,17 +98,11 @@ func (q *Queue) dispatchLocked(b *bucket, now time.Duration) {
 // that the head has waited.
 func (q *Queue) passOverLocked(l *lane, t, now time.Duration) {
 	l.passed++
-	if l.passed < q.patience {
+	if l.passed < q.patience || l.line.last().lease != nil { // what is leased is its own
 		return
 	}
 	w := l.head()
-	if at := l.parkedAt; at.lease != nil { // which is asked by now, so it isn't long
-		t = min(t, now+2*max(at.lease.lead, time.Millisecond))
-	}
 	for i, b := range l.line.buckets {
-		if b == l.parkedAt { // whose order decides
-			continue
-		}
 		until := t
 		if b.slots > 0 {
 			until = min(t, now+(now-w.joined)/8)
@@ -137,11 +131,6 @@ func (q *Queue) parkLocked(l *lane, b *bucket, t, now time.Duration) {
 	l.parkedAt, l.share = b, l.shares[l.indexOf(b)]
 	l.tag = later(b.shares.virtual[l.key.level], l.share.served)
 	b.parked.push(l)
-	if b.claimedBy == l.head().place {
-		// Who goes before it here would wait for the claim, and it for them.
-		b.claimedBy = 0
-		q.stirred = append(q.stirred, b)
-	}
 	if b.front(now) == l {
 		q.wakeLocked(b, t)
 	}
@@ -311,7 +300,8 @@ func (q *Queue) scheduleLocked(now time.Duration) {
 // unlock lets those leave, or in, who waited for a claim to end or for room, sets the timer, gives up q.mu, and only then
 // wakes those whose wait has ended, so that none of them runs into the lock.
 func (q *Queue) unlock(now time.Duration) {
-	for len(q.stirred)+len(q.roomy) > 0 {
+	for len(q.stirred)+len(q.roomy)+len(q.touched)+len(q.gates) > 0 {
+		q.askLocked(now)
 		q.letInLocked(now)
 		if last := len(q.stirred) - 1; last >= 0 {
 			b := q.stirred[last]
@@ -319,7 +309,6 @@ func (q *Queue) unlock(now time.Duration) {
 			q.dispatchLocked(b, now)
 		}
 	}
-	q.askLocked(now)
 	q.scheduleLocked(now)
 	q.round++
 	if q.closing && !q.closed && q.waiting == 0 && q.out.n == 0 {

@@ -16,8 +16,9 @@ import (
 type fleet struct {
 	member   Member
 	outage   Outage
+	queues   int           // that share it; 0: unknown
 	leases   bool          // it has rates or windows
-	interval time.Duration // limit.State.Interval
+	interval time.Duration // of its slowest rate; 0: it has none
 	slack    time.Duration // how late a departure may be used
 	keeps    bool          // what isn't used is worth giving back
 	alone    *bucket       // the lease of this bucket and no other; nil: there is none yet
@@ -25,9 +26,10 @@ type fleet struct {
 
 	gated   bool // it has a concurrency
 	granted int
-	wanted  int  // what the pacer was told last
-	toldOut int  // and of how many that are out
-	touched bool // in Queue.gates
+	until   time.Duration // nobody is to use what was granted from then on
+	wanted  int           // what the pacer was told last
+	toldOut int           // and of how many that are out
+	touched bool          // in Queue.gates
 }
 
 // minKept is the interval above which a rate's departure that isn't used is given back: it takes longer than
@@ -64,16 +66,18 @@ func (b *bucket) sharedAs() Shared {
 
 // joinFleet has a new bucket be shared.
 func (q *Queue) joinFleet(b *bucket) {
-	b.fleet = &fleet{}
-	b.fleet.declare(b.key.Rule.set, &b.state)
+	b.fleet = &fleet{until: never}
+	b.fleet.declare(b.key.Rule.set)
 	b.fleet.member = b.key.Rule.pacer.Join(b.sharedAs(), &watching{q, b})
 	b.gate()
 }
 
 // declare takes up what the limits are.
-func (f *fleet) declare(set limit.Set, state *limit.State) {
+func (f *fleet) declare(set limit.Set) {
 	f.leases, f.gated, f.slack = false, set.Slots() > 0, math.MaxInt64
-	f.interval = state.Interval()
+	if f.interval = 0; set.Rate() > 0 {
+		f.interval = time.Duration(min(float64(time.Second)/set.Rate(), float64(longest)))
+	}
 	f.keeps = f.interval >= minKept
 	for _, l := range set.Limits() {
 		if _, ok := l.Slots(); ok {
@@ -147,6 +151,12 @@ func (b *bucket) gate() {
 	b.ordinary = set.OrdinaryOf(b.slots)
 }
 
+// gateShut reports whether the slots may be those of others by now, since it was not heard in time that they are still held
+// here. That is looked at for each departure, and not left to a timer: a process that was halted goes on anywhere.
+func (b *bucket) gateShut(now time.Duration) bool {
+	return b.fleet != nil && now >= b.fleet.until && b.fleet.outage.Mode == NoOutage
+}
+
 // touchGate has the slots be looked at that b asks for.
 func (q *Queue) touchGate(b *bucket) {
 	if f := b.fleet; f != nil && f.gated && !f.touched {
@@ -170,6 +180,7 @@ func (b *bucket) wantsLocked() (want int, tell bool) {
 // askLocked tells pacers what is wanted of them.
 func (q *Queue) askLocked(now time.Duration) {
 	if q.closed {
+		q.touched, q.gates = nil, nil
 		return
 	}
 	for len(q.touched) > 0 {
@@ -179,6 +190,10 @@ func (q *Queue) askLocked(now time.Duration) {
 		if ask, ok := l.asksLocked(now); ok {
 			q.openLease(l)
 			l.with.from.Ask(ask)
+		} else if !l.asking && len(l.hand) == 0 && l.at.parked.n > 0 && l.notUntil <= now && l.looked != q.round {
+			// Nobody has a slot to leave with: they are to wait for that, not here.
+			l.looked = q.round
+			q.dispatchLocked(l.at, now)
 		}
 	}
 	for len(q.gates) > 0 {
@@ -220,9 +235,12 @@ func (w *watching) Paused(until time.Time) {
 
 func (w *watching) Resumed() { w.do(w.q.resumeLocked) }
 
-func (w *watching) Slots(n int, lost bool) (out int) {
+func (w *watching) Slots(n int, until time.Time, lost bool) (out int) {
 	w.do(func(b *bucket, now time.Duration) {
-		b.fleet.granted = n
+		b.fleet.granted, b.fleet.until = n, never
+		if !until.IsZero() {
+			b.fleet.until = until.Sub(w.q.epoch)
+		}
 		defer func() { out = b.out }()
 		if lost {
 			b.counts.SlotsLost++
@@ -233,6 +251,17 @@ func (w *watching) Slots(n int, lost bool) (out int) {
 		w.q.returnedLocked(b, now)
 	})
 	return out
+}
+
+// Queues takes up how many share the bucket: what an upstream says is left is for all of them.
+func (w *watching) Queues(n int) {
+	w.do(func(b *bucket, now time.Duration) {
+		fewer := n < b.fleet.queues
+		b.fleet.queues = n
+		if fewer {
+			w.q.returnedLocked(b, now)
+		}
+	})
 }
 
 // Outage has the bucket's own state take over, or the lease. Of the limits that state has a share, in which what has

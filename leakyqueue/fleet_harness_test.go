@@ -12,6 +12,7 @@ import (
 // shared store has to, in the plainest way.
 type fakePacer struct {
 	rtt, horizon time.Duration
+	slotLease    time.Duration // 0: slots are for ever
 
 	mu      sync.Mutex
 	epoch   time.Time
@@ -139,10 +140,12 @@ func (m *fakeMember) Resume() {
 }
 
 func (m *fakeMember) Slots(want, out int) {
+	m.p.mu.Lock()
+	m.want = max(want, out) // what is on its way arrives in no particular order
+	m.p.mu.Unlock()
 	m.p.later(func() {
 		m.p.mu.Lock()
 		defer m.p.mu.Unlock()
-		m.want = max(want, out)
 		m.b.share(m.p)
 	})
 }
@@ -168,8 +171,16 @@ func (b *fakeBucket) share(p *fakePacer) {
 		free--
 	}
 	for o := range b.members {
-		n := o.granted
-		p.later(func() { o.w.Slots(n, false) })
+		var until time.Time
+		if p.slotLease > 0 {
+			until = time.Now().Add(p.slotLease)
+		}
+		p.later(func() {
+			p.mu.Lock()
+			n := o.granted
+			p.mu.Unlock()
+			o.w.Slots(n, until, false)
+		})
 	}
 }
 

@@ -188,6 +188,33 @@ func TestFleetSharesSlots(t *testing.T) {
 	})
 }
 
+// Slots whose lease has ended may be those of others, whoever hasn't been told so yet.
+func TestFleetKeepsNoSlotsBeyondTheirLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1, time.Millisecond, Config{}, limit.Concurrent(4))
+		f.slotLease = time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		f.keepBusy(ctx, &wg, 0, 10, 50*time.Millisecond, Demand{})
+		time.Sleep(2500 * time.Millisecond)
+		f.fakePacer.mu.Lock()
+		for _, b := range f.buckets {
+			b.share(f.fakePacer) // they are renewed
+		}
+		f.fakePacer.mu.Unlock()
+		wg.Wait()
+		var n [4]int // departures in each second
+		for _, at := range f.all() {
+			n[at/time.Second]++
+		}
+		if n[0] < 70 || n[1] > 4 || n[2] < 30 || n[2] > 45 || n[3] < 30 || n[3] > 45 {
+			t.Errorf("%v departures in each second, want 80, none, and 40 each", n)
+		}
+		f.close()
+	})
+}
+
 func TestFleetInAnOutage(t *testing.T) {
 	for _, c := range []struct {
 		o           Outage

@@ -30,7 +30,8 @@ type lease struct {
 	owes     bool
 	taken    Leased // last
 	back     []Leased
-	touched  bool // in Queue.touched
+	touched  bool   // in Queue.touched
+	looked   uint64 // Queue.round in which those were looked at who wait, although nothing is asked for
 }
 
 // tenancy is a lease while it is open with one Lessor, who may have an answer for one that isn't any more.
@@ -179,7 +180,10 @@ func (l *lease) leaves(since, now time.Duration, cost int64) time.Duration {
 	if l.notUntil > now {
 		return l.notUntil
 	}
-	l.q.touch(l) // to be asked for
+	if since > now+l.lead {
+		return since // there is time to ask until then
+	}
+	l.q.touch(l)
 	return never
 }
 
@@ -399,6 +403,9 @@ func (l *lease) needLocked(now time.Duration) (need, high int64) {
 			for _, b := range n.line.buckets {
 				if b.slots != 0 {
 					free = min(free, int64(b.slots-b.out))
+				}
+				if b.gateShut(now) {
+					free = 0
 				}
 				if !b.learn.isCalm() { // what it holds back isn't known in advance
 					if t := b.learn.earliest(b, now, 0, 1); t > now+l.lead {

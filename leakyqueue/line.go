@@ -17,6 +17,9 @@ type line struct {
 	outside list[waiter] // with Block, who is to come in when there is room
 }
 
+// last is the last of the line's buckets: that of the lease, if there is one.
+func (n *line) last() *bucket { return n.buckets[len(n.buckets)-1] }
+
 // find returns the lane of a key; nil: nobody of that key waits.
 func (n *line) find(key laneKey) *lane {
 	switch {

@@ -43,6 +43,9 @@ func (l *learnt) within(b *bucket, since time.Duration, ahead, cost int64) time.
 	}
 	for i := range l.quotas {
 		q := &l.quotas[i]
+		if b.fleet != nil {
+			q.Among(b.fleet.queues)
+		}
 		var t time.Duration
 		if q.foreign {
 			t = q.Earliest(since, 1, 0, l.learner.Sent(), 0, limit.SpreadNone)
@@ -109,7 +112,9 @@ func (q *Queue) countOneLocked(b *bucket, c *Quota, a *Answer, f limit.Flight, n
 	q.alignLocked(b, c, known.Renewed(), now)
 	if at := known.Renewed(); known.Left() == 0 && at < limit.Never && at-now > q.cfg.MaxPause {
 		q.pauseLocked(b, at, now) // nobody waits for that
-	} else if at := b.place(); known.Left() == 0 && before != 0 && at.waiting > 0 {
+	} else if at := b.place(); b.fleet != nil && known.Left() == 0 && before != 0 && known.Renewed() < limit.Never {
+		q.pauseFleetLocked(b, known.Renewed(), now) // the others had better hear it before they are refused
+	} else if known.Left() == 0 && before != 0 && at.waiting > 0 {
 		q.calmsLocked(b)
 		q.tellLateLocked(at, now)
 	}

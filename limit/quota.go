@@ -45,6 +45,8 @@ type Quota struct {
 	renewing bool  // one has left since the reset, of which nothing was told yet
 	before   int64 // units that had left and were answered when it did: those aren't counted in the new window
 
+	among int64 // how many clients use it up, alike; 0: one
+
 	base   round   // an earlier one: by how much the sum has grown since then is what came back
 	refill float64 // units per nanosecond; 0: unknown
 }
@@ -78,6 +80,10 @@ const (
 	// shortestBase is from when on it is, and not what requests make that overtake one another.
 	shortestBase = time.Second / 2
 )
+
+// Among has the quota be one that n clients use up together, each with as much in flight as this one: what is left is
+// enough for a departure if it is for n of them. 1 or less: this one alone.
+func (q *Quota) Among(n int) { q.among = int64(max(1, n)) }
 
 // Tell takes up what an answer told that came at now to a request that had left at left, as the last of upTo units of
 // those that were sent by now.
@@ -226,11 +232,13 @@ func (q *Quota) Earliest(since time.Duration, cost, inFlight, sent, waiting int6
 	if !q.known {
 		return since
 	}
+	among := max(1, q.among)
+	cost, inFlight = cost*among, inFlight*among
 	if q.expired(since) {
 		return q.fromNew(since, cost, inFlight, sent)
 	}
 	left, fills := q.left-inFlight, q.fills()
-	if q.moving || q.reset == Never {
+	if (q.moving || q.reset == Never) && among == 1 {
 		left = q.leftMoving(inFlight, sent)
 	}
 	if left < cost {
@@ -255,7 +263,7 @@ func (q *Quota) Earliest(since time.Duration, cost, inFlight, sent, waiting int6
 func (q *Quota) fromNew(since time.Duration, cost, inFlight, sent int64) time.Duration {
 	used := inFlight
 	if q.renewing {
-		used = sent - q.before
+		used = (sent - q.before) * max(1, q.among)
 	}
 	if q.limit > 0 && used > 0 && cost > q.limit-used {
 		return max(since, q.last+time.Second) // to see

@@ -16,8 +16,9 @@ const (
 	maxCost = 1 << 30
 
 	// maxDenominator bounds the fraction of a microsecond in a rate's interval, for the same reason. An
-	// interval that needs a larger one is rounded up, by less than 2⁻⁴² us.
-	maxDenominator = 1 << 22
+	// interval that needs a larger one is rounded up, by less than 2⁻⁴⁰ us; or down, if that is closer than
+	// a double can be.
+	maxDenominator = 1 << 40
 
 	// maxVersion is the largest integer that a double counts up to.
 	maxVersion = 1<<53 - 1
@@ -114,7 +115,11 @@ func modulo(a, d int64) int64 { return ((a % d) + d) % d }
 func rateSpec(interval *big.Rat, burst, kept int) ([]string, error) {
 	us := new(big.Rat).Quo(interval, big.NewRat(1000, 1))
 	whole, part := new(big.Int).QuoRem(us.Num(), us.Denom(), new(big.Int))
-	p, q := atLeast(new(big.Rat).SetFrac(part, us.Denom()), maxDenominator)
+	x := new(big.Rat).SetFrac(part, us.Denom())
+	p, q := atLeast(x, maxDenominator)
+	if a, b := atMost(x, maxDenominator); closer(a, b, x, us) {
+		p, q = a, b // what was meant: 1/3, and not 0.3333333333333333
+	}
 	i := whole.Int64()
 	if p == q {
 		i, p, q = i+1, 0, 1
@@ -122,15 +127,33 @@ func rateSpec(interval *big.Rat, burst, kept int) ([]string, error) {
 	return words(1, i, p, q, int64(burst), int64(burst-kept)), nil
 }
 
-// atLeast is the smallest fraction p/q that isn't below x, with q at most limit. x is at least 0 and below 1.
+// closer reports whether a/b is so close to x that the interval us, of which x is the fraction, is no other
+// double with it.
+func closer(a, b int64, x, us *big.Rat) bool {
+	off := new(big.Rat).Sub(x, big.NewRat(a, b))
+	return off.Mul(off, big.NewRat(1<<53, 1)).Cmp(us) <= 0
+}
+
+// atLeast is the smallest fraction that isn't below x, and atMost the largest that isn't above it, with a
+// denominator of at most limit. x is at least 0 and below 1.
 func atLeast(x *big.Rat, limit int64) (p, q int64) {
+	_, _, p, q = around(x, limit)
+	return p, q
+}
+
+func atMost(x *big.Rat, limit int64) (a, b int64) {
+	a, b, _, _ = around(x, limit)
+	return a, b
+}
+
+func around(x *big.Rat, limit int64) (a, b, p, q int64) {
 	if x.Denom().IsInt64() && x.Denom().Int64() <= limit {
-		return x.Num().Int64(), x.Denom().Int64()
+		p, q = x.Num().Int64(), x.Denom().Int64()
+		return p, q, p, q
 	}
 	// Below x is a/b, and above it p/q, each the closest with such denominators. Between them is
 	// (a+p)/(b+q); as many steps as possible are taken at once.
-	var a, b int64 = 0, 1
-	p, q = 1, 1
+	a, b, p, q = 0, 1, 1, 1
 	// x·q − p and so on, exactly, with x as num/den.
 	num, den := x.Num(), x.Denom()
 	times := func(s, d int64) *big.Int { // num·d − s·den: how far x is above s/d
@@ -139,27 +162,18 @@ func atLeast(x *big.Rat, limit int64) (p, q int64) {
 	}
 	for b+q <= limit {
 		below, above := times(a, b), times(p, q) // at least 0, below 0
-		if below.Sign() == 0 {
-			return a, b
-		}
 		above.Neg(above)
 		// a/b moves up by k steps as long as (a+k·p)/(b+k·q) isn't above x.
-		if k := new(big.Int).Quo(below, above); above.Sign() > 0 && k.Sign() > 0 {
+		if k := new(big.Int).Quo(below, above); k.Sign() > 0 {
 			n := min(fit(k), (limit-b)/q)
 			a, b = a+n*p, b+n*q
 			continue
-		}
-		if above.Sign() == 0 {
-			return p, q
 		}
 		k := new(big.Int).Quo(above, below)
 		n := max(1, min(fit(k), (limit-q)/b))
 		p, q = p+n*a, q+n*b
 	}
-	if times(a, b).Sign() == 0 {
-		return a, b
-	}
-	return p, q
+	return a, b, p, q
 }
 
 func fit(k *big.Int) int64 {

@@ -22,6 +22,7 @@ type group struct {
 	line    line // of its errands, if there are several nodes
 	clock   clock
 	live    int // instances, this one included
+	holders int // those that have slots of a concurrency, or want some
 	down    bool
 	outages int // that have begun
 	intact  int // the outage that a late answer ended, if any did
@@ -53,7 +54,7 @@ func (g *group) outageLocked() leakyqueue.Outage {
 	case FailClosed:
 		return leakyqueue.Outage{Mode: leakyqueue.RefuseAll}
 	default:
-		n := max(g.live, g.s.cfg.ExpectedInstances)
+		n := max(g.live, g.holders, g.s.cfg.ExpectedInstances)
 		return leakyqueue.Outage{Mode: leakyqueue.ShareLocally, Share: 1 / float64(n)}
 	}
 }

@@ -23,6 +23,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if run := processes[os.Getenv(processKind)]; run != nil {
+		run()
+		return
+	}
 	goleak.VerifyTestMain(m,
 		// A client that found nobody at its server looks once a second whether it may be closed.
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"),
@@ -31,6 +35,12 @@ func TestMain(m *testing.M) {
 			os.Exit(code)
 		}))
 }
+
+// processes are what the test binary does when a test has run it again, as a process of its own, by the value of
+// processKind in its environment.
+var processes = map[string]func(){}
+
+const processKind = "OUTFLOW_TEST_PROCESS"
 
 // onRedis runs a test against a fake within the process and, where there is one, against redis-server.
 func onRedis(t *testing.T, test func(t *testing.T, addr string)) {

@@ -47,7 +47,7 @@ if ARGV[9] == '1' and ARGV[17] == '1' and ARGV[16] == '0' and ARGV[15] == '0' an
   if stored == ARGV[11] then
     local I, R, Q, burst, ordinary = string.match(stored, '^1 (%d+) (%d+) (%d+) (%d+) (%d+)$')
     off, a, b = tonumber(off), tonumber(a), tonumber(b)
-    if I and now + off >= tonumber(clock) and off <= FAR / 4 and a <= FAR and b < tonumber(Q) then
+    if I and max(1, tonumber(ARGV[18])) * tonumber(ARGV[20]) * tonumber(R) <= FAR / 2 and now + off >= tonumber(clock) and off <= FAR / 4 and a <= FAR and b < tonumber(Q) then
       I, R, Q = tonumber(I), tonumber(R), tonumber(Q)
       burst, live, low, since = tonumber(burst), max(1, tonumber(live)), tonumber(low), tonumber(since) - off
       a, last = a - off, tonumber(last) - off
@@ -74,7 +74,7 @@ if ARGV[9] == '1' and ARGV[17] == '1' and ARGV[16] == '0' and ARGV[15] == '0' an
         local step = cost * (I + R / Q)
         local function by(t) -- how many leave by then
           if due(0) > t then return 0 end
-          local i = min(floor((t - ea - eb / Q) / step), floor(1073741824 / cost))
+          local i = min(floor((t - ea - eb / Q) / step), floor(FAR / 2 / (cost * (R + 1))))
           if due(i) > t then i = i - 1 elseif due(i + 1) <= t then i = i + 1 end
           return i + 1
         end
@@ -108,7 +108,7 @@ if ARGV[9] == '1' and ARGV[17] == '1' and ARGV[16] == '0' and ARGV[15] == '0' an
         local ttl = a - now + REMEMBER
         redis.call('SET', KEYS[1], fmt('1 %.0f %.0f %s %.0f 0 %.0f 0 %.0f %.0f %.0f %.0f|', now + off, off, version, live,
           last + off, a + off, b, low, max(0, since + off)) .. stored, 'PX', fmt('%.0f', math.ceil(ttl / 1000)))
-        return { now, max(now, due(g)), ttl - REMEMBER / 2, 1, live, 0, off, 0, 0,
+        return { now, max(now, due(g)), min(ttl, FAR / 2) - REMEMBER / 2, 1, live, 0, off, 0, 0,
           0, g, now, ea, eb, cost * I, cost * R, Q }
       end
     end
@@ -128,15 +128,15 @@ end
 
 local horizon, weight = number(), number()
 local instance, lease = arg(), number()
-local known, recovering, refused = number() == 1, number() == 1, number() == 1
+local known, recovering, refused = arg(), number() == 1, number() == 1
 local nbuckets = number()
 
 -- Exact arithmetic.
 
--- muldiv is the whole part of a*b/c, and FAR where that is more.
+-- muldiv is the whole part of a*b/c, and FAR where that is more, and what remains.
 local function muldiv(a, b, c)
-  if a <= 0 or b <= 0 then return 0 end
-  if a * b < 9007199254740992 then return floor(a * b / c) end
+  if a <= 0 or b <= 0 then return 0, 0 end
+  if a * b < 9007199254740992 then return floor(a * b / c), a * b % c end
   local rest, whole = b % c, floor(b / c)
   local q, r, bit = 0, 0, 1
   while bit * 2 <= a do bit = bit * 2 end
@@ -144,17 +144,22 @@ local function muldiv(a, b, c)
     q, r = 2 * q, 2 * r
     if a >= bit then a, q, r = a - bit, q + whole, r + rest end
     while r >= c do q, r = q + 1, r - c end
-    if q > FAR then return FAR end
+    if q > FAR then return FAR, 0 end
     bit = bit / 2
   end
-  return q
+  return q, r
 end
 
 -- A rate's interval is I + R/Q us. plus is a + b/Q and k intervals; k may be negative.
 local function plus(l, a, b, k)
-  local x = b + k * l.R
-  local carry = floor(x / l.Q)
-  return max(-FAR, min(FAR, a + k * l.I + carry)), x - carry * l.Q
+  local x, carry = k * l.R, 0
+  if x > FAR or x < -FAR then
+    carry, x = muldiv(math.abs(k), l.R, l.Q)
+    if k < 0 then carry, x = -carry, -x end
+  end
+  x = b + x
+  local more = floor(x / l.Q)
+  return max(-FAR, min(FAR, a + k * l.I + carry + more)), x - more * l.Q
 end
 
 local function ceil(a, b)
@@ -223,6 +228,12 @@ local function score(l, total)
   return fmt('%.0f', l.index * BAND + total)
 end
 
+-- moment is when an entry was, and one that isn't ours was long ago.
+local function moment(l, e)
+  local t = string.match(e, '^%d+:(%d+)$')
+  return (t and tonumber(t) or 0) - l.off
+end
+
 -- entry is the first one whose total is at least that: its time and its total. It may not be written yet.
 local function entry(l, total)
   if total > l.written then
@@ -231,7 +242,7 @@ local function entry(l, total)
   end
   local e = redis.call('ZRANGEBYSCORE', l.log, score(l, total), score(l, l.written), 'WITHSCORES', 'LIMIT', 0, 1)
   if not e[1] then return nil end
-  return tonumber(string.sub(e[1], string.find(e[1], ':') + 1)) - l.off, tonumber(e[2]) - l.index * BAND
+  return moment(l, e[1]), tonumber(e[2]) - l.index * BAND
 end
 
 local function flush(l)
@@ -245,12 +256,15 @@ end
 -- expire forgets what has left the window at now, and counts what is in it.
 local function expire(l)
   for _ = 1, 64 do
-    local e = redis.call('ZRANGEBYSCORE', l.log, score(l, 0), score(l, l.total), 'WITHSCORES', 'LIMIT', 0, 256)
+    local e = redis.pcall('ZRANGEBYSCORE', l.log, score(l, 0), score(l, l.total), 'WITHSCORES', 'LIMIT', 0, 256)
+    if e.err then
+      redis.call('DEL', l.log) -- of another type: not ours
+      e = {}
+    end
     local gone
     for i = 1, #e, 2 do
-      local t = tonumber(string.sub(e[i], string.find(e[i], ':') + 1)) - l.off
-      if t > now - l.span then break end
-      gone = tonumber(e[i + 1]) - l.index * BAND
+      if moment(l, e[i]) > now - l.span then break end
+      gone = floor(tonumber(e[i + 1])) - l.index * BAND
     end
     if gone then
       redis.call('ZREMRANGEBYSCORE', l.log, score(l, 0), score(l, gone))
@@ -407,7 +421,7 @@ local function rate_back(l, at, units, last)
     l.a, l.b = a, b
     return true
   end
-  if l.burst == 1 and l.I > 0 and ceil(a, b) == at then
+  if l.I > 0 and ceil(a, b) == at then
     -- Those that were charged after it were all given back before.
     l.a, l.b = a, b
     return true
@@ -438,14 +452,13 @@ end
 -- lent is how long before the end of a window its last free units aren't kept for high priority any more.
 local function lent(l, room, length)
   if room <= 0 then return l.guard end
-  return max(l.guard, muldiv(room, length, l.kept))
+  return max(l.guard, (muldiv(room, length, l.kept)))
 end
 
 local function sliding_due(l, t, cost, high)
   local begun, must = t, l.total + cost - l.n
   if must > l.gone then
-    local at = entry(l, must)
-    t = max(t, at + l.span)
+    t = max(t, (entry(l, must) or now) + l.span)
   end
   if high or l.kept == 0 then return t end
   -- The oldest that counts then: by rank, since what is remembered is in order of time, too.
@@ -456,8 +469,7 @@ local function sliding_due(l, t, cost, high)
   while low < high_ do
     local mid = floor((low + high_) / 2)
     local e = redis.call('ZRANGE', l.log, before + mid, before + mid, 'WITHSCORES')
-    local at = tonumber(string.sub(e[1], string.find(e[1], ':') + 1)) - l.off
-    local total = tonumber(e[2]) - l.index * BAND
+    local at, total = moment(l, e[1]), tonumber(e[2]) - l.index * BAND
     if at > t - l.span then
       high_, found_at = mid, at
     else
@@ -493,7 +505,7 @@ end
 -- shrunk is how long before the window's end units, which count less and less, have shrunk to room.
 local function shrunk(l, room, units)
   if units == 0 then return FAR end
-  return muldiv(max(0, room), l.d, units)
+  return (muldiv(max(0, room), l.d, units))
 end
 
 local function muldiv_up(a, b, c)
@@ -741,7 +753,7 @@ local function adopt(b, old)
   if counted == 0 and old[1] and not old[1].n then
     -- By the level of the first rate no more have left lately.
     local o = old[1]
-    counted = max(0, math.ceil((o.a + 1 - b.last) / (o.I + o.R / o.Q)))
+    counted = max(0, math.ceil((o.a - b.last + o.b / o.Q) / (o.I + o.R / o.Q) - 1e-9))
   end
   for _, l in ipairs(b.limits) do
     seen[l.kind] = (seen[l.kind] or 0) + 1
@@ -884,6 +896,7 @@ local function load(i)
     redis.call('DEL', b.state) -- of another type: not ours
     s = false
   end
+  local seen = string.sub(known, i, i) == '1' -- so if there is none, it was lost
   local limits = parse(b, s)
   if not limits then
     b.last = 0
@@ -898,12 +911,11 @@ local function load(i)
       fresh(l)
       if l.n then
         k = k + 1
-        if known then charged(l, counted[k] or 0) end
-      elseif known then
+        if seen then charged(l, counted[k] or 0) end
+      elseif seen then
         drain(l, now + horizon)
       end
     end
-    b.lost = known
   elseif b.spec == b.stored_spec or b.version < b.stored_version then
     -- Of settings the newest count, whoever asks.
     b.version, b.spec = max(b.version, b.stored_version), b.stored_spec
@@ -922,6 +934,7 @@ local function load(i)
     if l.burst then
       if recovering then drain(l, now + horizon) end
       if b.pause > 0 and b.pause <= now + horizon then drain(l, b.pause) end
+      l.busy = l.a >= now - max(horizon, 2 * l.I)
       if l.kind == ADAPTIVE and refused and now - l.cut >= 1000000 then
         l.f = max(l.min, floor(l.f * 7 / 10))
         l.step, l.cut, l.rose = max(1, floor(l.f / 20)), now, now
@@ -965,10 +978,10 @@ for _ = 1, number() do
         settle(l, t, more)
       elseif l.kind == RATE and more > 0 then
         l.a, l.b = plus(l, l.a, l.b, more)
-      elseif l.kind == RATE and more < 0 and not b.lost then
-        last = rate_back(l, t, -more, b.last) and last
-      elseif l.kind == ADAPTIVE and more < 0 and not b.lost then
-        last = rate_back(l, t, 1, b.last) and last
+      elseif l.kind == RATE and more < 0 then
+        if not rate_back(l, t, -more, b.last) then last = false end
+      elseif l.kind == ADAPTIVE and more < 0 then
+        if not rate_back(l, t, 1, b.last) then last = false end
       end
     end
     if last and more < 0 then b.last = min(b.last, t) end
@@ -1090,15 +1103,19 @@ local function share(has, costs, high)
 end
 
 -- ahead is how many it may have that are not due yet.
-local function ahead(costs)
+local function ahead(costs, high)
   local most = FAR
   for i = 1, nbuckets do
     local b = buckets[i]
     if costs[i] > 0 then
       for _, l in ipairs(b.limits) do
-        local interval
-        if l.n then interval = l.d / l.n else interval = l.I + l.R / l.Q end
-        most = min(most, weight * horizon / (interval * unit(l, costs[i]) * b.live))
+        local k = unit(l, costs[i])
+        if l.n then
+          -- Of what there is room for now a share, whenever it leaves, as of what is due now.
+          most = min(most, max(weight * horizon * l.n / (l.d * k), weight * free(l, k, high)) / b.live)
+        else
+          most = min(most, weight * horizon / ((l.I + l.R / l.Q) * k * b.live))
+        end
       end
     end
   end
@@ -1124,7 +1141,7 @@ for _ = 1, number() do
       short = at_once >= most
       at_once = at_once + 1
     else
-      queue = queue or ahead(costs)
+      queue = queue or ahead(costs, high)
       short = granted > 0 and (t > now + horizon or later >= queue)
       later = later + 1
     end
@@ -1143,9 +1160,15 @@ end
 for i = 1, nbuckets do
   for _, l in ipairs(buckets[i].limits) do
     if l.kind == ADAPTIVE then
-      -- It rises while it is what they wait for.
-      if later > 0 or short then
-        l.f = min(l.max, l.f + floor(l.step * min(1000000, max(0, now - l.rose)) / 1000000))
+      -- It rises while it is used, and they wait for it: by a twentieth of what it was cut to each second, and by
+      -- twice as much every 10 s that nobody was refused since, but by a fifth at most.
+      if l.busy and (later > 0 or short) then
+        local step = l.step
+        if l.cut > 0 then
+          local doubled = min(40, floor(max(0, now - l.cut) / 10000000))
+          step = min(step * 2 ^ doubled, max(step, floor(l.f / 5)))
+        end
+        l.f = min(l.max, l.f + floor(step * min(1000000, max(0, now - l.rose)) / 1000000))
       end
       if later > 0 or short or granted > 0 then l.rose = now end
     end
@@ -1174,7 +1197,7 @@ for i = 1, nbuckets do
   if logs then redis.call('PEXPIRE', b.log, ttl) end
 end
 
-local reply = { now, tail, expires - REMEMBER / 2, nbuckets }
+local reply = { now, tail, min(expires, FAR / 2) - REMEMBER / 2, nbuckets }
 for i = 1, nbuckets do
   local b = buckets[i]
   local n = #reply

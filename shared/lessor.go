@@ -10,26 +10,37 @@ import (
 // lessor leases departures that some buckets hold jointly.
 type lessor struct {
 	g       *group
-	tenant  leakyqueue.Tenant
+	tenant  leakyqueue.Tenant // nil for a part of a spread
 	buckets []*bucketKeys
 
 	// Guarded by Store.mu.
-	members    []*member // of the buckets, for what was heard of them
 	knownUntil time.Duration
 	used       [][]int64
-	refused    bool // the upstream has refused somebody since the last call
-	outages    int  // of the group, as of the last answer
+	beaten     time.Duration // when Redis was told that this instance is there
+	outages    int           // of the group, as of the last answer
 }
 
 // retryLater is when to ask again where asking was of no use.
 const retryLater = 100 * time.Millisecond
 
-// Open leases departures from the buckets, which are of one group.
+// Open leases departures from the buckets, which are of one group unless they are spread.
 func (s *Store) Open(of []leakyqueue.Shared, t leakyqueue.Tenant) leakyqueue.Lessor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := &lessor{tenant: t}
-	l.g = s.groupLocked(s.tag(of[0]))
+	if !s.cfg.Spread || len(of) == 1 {
+		l := s.lessorLocked(of)
+		l.tenant = t
+		return l
+	}
+	sp := &spread{tenant: t}
+	for i := range of {
+		sp.parts = append(sp.parts, s.lessorLocked(of[i:i+1]))
+	}
+	return sp
+}
+
+func (s *Store) lessorLocked(of []leakyqueue.Shared) *lessor {
+	l := &lessor{g: s.groupLocked(s.tag(of[0]))}
 	for _, b := range of {
 		l.buckets = append(l.buckets, s.bucket(b))
 	}
@@ -38,28 +49,31 @@ func (s *Store) Open(of []leakyqueue.Shared, t leakyqueue.Tenant) leakyqueue.Les
 }
 
 // Ask has departures be leased, and others be given back.
-func (l *lessor) Ask(a leakyqueue.Ask) { l.ask(a, l.granted) }
+func (l *lessor) Ask(a leakyqueue.Ask) { l.ask(a, l.tenant.Granted) }
 
-func (l *lessor) ask(a leakyqueue.Ask, granted func(*call, any, error, time.Duration, time.Duration)) {
+// ask has what comes of it be told to granted, without a lock held.
+func (l *lessor) ask(a leakyqueue.Ask, granted func(leakyqueue.Grant)) {
 	s := l.g.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.g.down || s.closed {
-		go granted(nil, nil, errTimeout, 0, 0) // not from within the call
+		go granted(leakyqueue.Grant{From: s.epoch, Retry: retryLater}) // not from within the call
 		return
 	}
+	now := s.now()
 	c := &call{
 		buckets:    l.buckets,
 		owed:       a.Owed,
-		instance:   s.instance,
-		known:      s.now() < l.knownUntil,
+		known:      slices.Repeat([]bool{now < l.knownUntil}, len(l.buckets)),
 		recovering: l.outages != l.g.outages && l.g.intact != l.g.outages,
-		refused:    l.refused,
+		refused:    l.refusedLocked(),
 		horizon:    s.cfg.Horizon,
 		used:       l.used,
 		around:     time.Now(),
 	}
-	l.refused = false
+	if l.beaten == 0 || now-l.beaten >= heartbeat {
+		c.instance, l.beaten = s.instance, now
+	}
 	for _, r := range a.Runs {
 		c.runs = append(c.runs, run{n: r.N, high: r.High, costs: r.Costs})
 	}
@@ -75,23 +89,21 @@ func (l *lessor) ask(a leakyqueue.Ask, granted func(*call, any, error, time.Dura
 			l.outages = outages
 			s.mu.Unlock()
 		}
-		granted(c, reply, err, sent, received)
+		granted(l.grant(c, reply, err, sent, received))
 	}})
 }
 
-// granted passes on what was leased.
-func (l *lessor) granted(c *call, answer any, err error, sent, received time.Duration) {
+// grant is what was leased.
+func (l *lessor) grant(c *call, answer any, err error, sent, received time.Duration) leakyqueue.Grant {
 	s := l.g.s
 	grant := leakyqueue.Grant{From: s.epoch, Retry: retryLater}
 	if err != nil {
-		l.tenant.Granted(grant)
-		return
+		return grant
 	}
 	r, err := parseReply(answer, c)
 	if err != nil {
 		l.g.fails(err)
-		l.tenant.Granted(grant)
-		return
+		return grant
 	}
 	s.mu.Lock()
 	l.g.clock.heard(sent, received, moment(r.now))
@@ -105,18 +117,21 @@ func (l *lessor) granted(c *call, answer any, err error, sent, received time.Dur
 	for i, d := range r.slots {
 		grant.Leased[i] = leakyqueue.Leased{Due: l.g.clock.local(moment(d.at)), Token: &r.slots[i], Costs: d.costs}
 	}
-	var paused []func()
+	var tell []func()
+	for i, n := range r.live {
+		tell = append(tell, s.sharedLocked(l.buckets[i].key, n)...)
+	}
 	for i, until := range r.pausedUntil {
 		if until > 0 {
-			paused = append(paused, s.pausedLocked(l.buckets[i].key, l.g.clock.local(moment(until)))...)
+			tell = append(tell, s.pausedLocked(l.buckets[i].key, l.g.clock.local(moment(until)))...)
 		}
 	}
 	s.counts.leased.Add(uint64(len(r.slots)))
 	s.mu.Unlock()
-	for _, tell := range paused {
-		tell()
+	for _, f := range tell {
+		f()
 	}
-	l.tenant.Granted(grant)
+	return grant
 }
 
 // Close gives back what wasn't used.
@@ -126,7 +141,7 @@ func (l *lessor) Close(back []leakyqueue.Leased, owed []int64) {
 		owes = owes || o != 0
 	}
 	if len(back) > 0 || owes {
-		l.ask(leakyqueue.Ask{Back: back, Owed: owed}, func(*call, any, error, time.Duration, time.Duration) {})
+		l.ask(leakyqueue.Ask{Back: back, Owed: owed}, func(leakyqueue.Grant) {})
 	}
 }
 

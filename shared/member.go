@@ -18,6 +18,9 @@ type member struct {
 
 	// Guarded by Store.mu.
 	left        bool
+	live        int           // instances that share the bucket, as it knows; 0: it doesn't
+	refused     bool          // the upstream has refused somebody, of which Redis wasn't told yet
+	beaten      time.Duration // when Redis was asked for no more than who else there is
 	pausedUntil time.Duration // the latest pause that was told to Redis, or heard of from there
 	pausing     bool          // it is being told
 	slots       slots
@@ -124,6 +127,20 @@ func (s *Store) pausedLocked(name string, until time.Duration) []func() {
 			m.pausedUntil = until
 			w := m.watcher
 			tell = append(tell, func() { w.Paused(s.epoch.Add(until)) })
+		}
+	}
+	return tell
+}
+
+// sharedLocked has the members of a bucket know how many instances share it, except those that do. What it returns is to
+// be called without the lock.
+func (s *Store) sharedLocked(key string, n int) []func() {
+	var tell []func()
+	for m := range s.byKey[key] {
+		if m.live != n {
+			m.live = n
+			w := m.watcher
+			tell = append(tell, func() { w.Queues(n) })
 		}
 	}
 	return tell

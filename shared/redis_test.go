@@ -34,7 +34,7 @@ func eachRedis(t *testing.T, f func(t *testing.T, rdb *redis.Client)) {
 }
 
 // realRedis starts a redis-server that ends with the test.
-func realRedis(t testing.TB) *redis.Client {
+func realRedis(t testing.TB, options ...string) *redis.Client {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -48,7 +48,7 @@ func realRedis(t testing.TB) *redis.Client {
 		addr := l.Addr().String()
 		l.Close()
 		_, port, _ := net.SplitHostPort(addr)
-		cmd := exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir())
+		cmd := exec.Command(binary, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, options...)...)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

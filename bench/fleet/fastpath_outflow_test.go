@@ -1,5 +1,3 @@
-//go:build ignore && fleet_outflow
-
 package main
 
 import (

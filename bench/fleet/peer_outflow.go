@@ -1,8 +1,3 @@
-//go:build ignore && fleet_outflow
-
-// There is no package shared yet. "go mod tidy" looks at the files of every tag but "ignore", so that
-// is needed for as long; after that neither tag is.
-
 package main
 
 import (
@@ -37,7 +32,9 @@ func (f outflowFleet) Instance(rdb *redis.Client) (instance, error) {
 	if err != nil {
 		return instance{}, err
 	}
-	rule.Share(store, leakyqueue.Sharing{})
+	if err := rule.Share(store, leakyqueue.Sharing{}); err != nil {
+		return instance{}, err
+	}
 	return instance{
 		wait: departures(queue, rule, f.buckets),
 		close: func() {
