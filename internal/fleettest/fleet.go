@@ -186,18 +186,26 @@ type lateness struct{ at, late time.Duration }
 // watchers is how many timers are watched at once: where the processors are busy, not all are late alike.
 const watchers = 4
 
-// watchTimers measures how late timers of this process are: so late are departures, whoever paces them, and as many more
-// than the limit's may then be in a span. Only where a machine is busy is that more than 2 ms.
+// watchTimers measures how late timers of this process are, and those whom they wake, as a queue's timer wakes a caller: so
+// late are departures, whoever paces them, and as many more than the limit's may then be in a span. Only where a machine
+// is busy is that more than 2 ms.
 func (f *Fleet) watchTimers(ctx context.Context) {
+	fired := make(chan time.Duration)
+	f.callers.Go(func() {
+		for begin := range fired {
+			if at := f.Elapsed(); at-begin > 2*time.Millisecond {
+				f.mu.Lock()
+				f.late = append(f.late, lateness{at, at - begin - time.Millisecond})
+				f.mu.Unlock()
+			}
+		}
+	})
 	for ctx.Err() == nil {
 		begin := f.Elapsed()
 		time.Sleep(time.Millisecond)
-		if at := f.Elapsed(); at-begin > 2*time.Millisecond {
-			f.mu.Lock()
-			f.late = append(f.late, lateness{at, at - begin - time.Millisecond})
-			f.mu.Unlock()
-		}
+		fired <- begin
 	}
+	close(fired)
 }
 
 // lateIn is how late timers were at most that fired from one moment to another.
