@@ -32,11 +32,8 @@ func client(addr string) func() redis.UniversalClient {
 
 // byMode runs a test in each mode.
 func byMode(t *testing.T, test func(t *testing.T, mode shared.OnOutage)) {
-	for _, m := range []struct {
-		name string
-		mode shared.OnOutage
-	}{{"LocalShare", shared.LocalShare}, {"FailOpen", shared.FailOpen}, {"FailClosed", shared.FailClosed}} {
-		t.Run(m.name, func(t *testing.T) { test(t, m.mode) })
+	for _, mode := range []shared.OnOutage{shared.LocalShare, shared.FailOpen, shared.FailClosed} {
+		t.Run(fleettest.Mode(mode), func(t *testing.T) { test(t, mode) })
 	}
 }
 
@@ -74,7 +71,11 @@ func TestRealRedisFlushed(t *testing.T) {
 		}
 		f.Ends()
 	})
-	over := fleettest.Excess(f.Leased(), 1000)
+	leased := f.Leased()
+	for len(leased) > 0 && leased[0] < 700*time.Millisecond { // what an instance knows of Redis' clock begins with one answer
+		leased = leased[1:]
+	}
+	over := fleettest.Excess(leased, 1000)
 	t.Logf("%.1f departures leased beyond the rate, at most", over)
 	if over > 3 {
 		t.Errorf("%.1f departures leased beyond the rate, want at most 3", over)
@@ -101,7 +102,7 @@ func TestRealRedisIsKilled(t *testing.T) {
 		gone := lasts(5*time.Second, mode)
 		srv := redistest.Start(t)
 		f := fleettest.Start(t, fleettest.Config{Client: client(srv.Addr()), Store: shared.Config{OnOutage: mode}})
-		f.Run(gone+2500*time.Millisecond, func() {
+		f.Run(gone+2*time.Second, func() {
 			f.Wait(time.Second)
 			f.Begins()
 			srv.Kill()
@@ -117,10 +118,13 @@ func TestRealRedisIsKilled(t *testing.T) {
 
 func TestRealRedisIsStopped(t *testing.T) {
 	byMode(t, func(t *testing.T, mode shared.OnOutage) {
-		gone := lasts(3*time.Second, mode)
+		if mode != shared.LocalShare && !fleettest.Full() {
+			return // it is as where Redis is killed, but that the end is noticed sooner
+		}
+		const gone = 3 * time.Second
 		srv := redistest.Start(t)
 		f := fleettest.Start(t, fleettest.Config{Client: client(srv.Addr()), Store: shared.Config{OnOutage: mode}})
-		f.Run(gone+2500*time.Millisecond, func() {
+		f.Run(gone+2*time.Second, func() {
 			f.Wait(time.Second)
 			f.Begins()
 			srv.Stop()
@@ -210,33 +214,34 @@ func TestRealRedisCluster(t *testing.T) {
 	f.Check("Cluster: the master killed", fleettest.Bounds{Over: instances + mixed, Stall: noticed + 100*time.Millisecond, Recovery: time.Second, Used: 0.9})
 }
 
-// The clock of a real server can't be stepped without that of all others: this is on a fake.
+// The clock of a real server can't be stepped without that of all others: this is on a fake, whose clock doesn't go
+// by itself once it is set. Back, the step takes nothing and gives nothing, but that what each instance knows of the clock
+// begins anew, with one answer that may have come late by some milliseconds. Forward, what was leased before and what
+// is leased then may coincide: that is a horizon of departures.
 func TestClockOfRedisIsStepped(t *testing.T) {
-	const step = 10 * time.Second
-	m := miniredis.RunT(t)
-	f := fleettest.Start(t, fleettest.Config{Client: client(m.Addr())})
-	// It ticks by itself only as long as nobody sets it.
-	var off time.Duration
-	until := func(d time.Duration) {
-		for at := time.Now(); ; at = time.Now() {
-			m.SetTime(at.Add(off))
-			time.Sleep(500 * time.Microsecond)
-			if f.Elapsed() > d {
-				return
+	for _, tt := range []struct {
+		name string
+		step time.Duration
+		over int
+	}{{"back", -10 * time.Second, instances}, {"forward", 10 * time.Second, 100}} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := miniredis.RunT(t)
+			f := fleettest.Start(t, fleettest.Config{Client: client(m.Addr())})
+			tick := func(off, until time.Duration) {
+				for f.Elapsed() < until {
+					m.SetTime(time.Now().Add(off))
+					time.Sleep(500 * time.Microsecond)
+				}
 			}
-		}
+			f.Run(3*time.Second, func() {
+				tick(0, time.Second)
+				f.Begins()
+				f.Ends()
+				tick(tt.step, 3*time.Second)
+			})
+			f.Check("clock 10 s "+tt.name, fleettest.Bounds{Over: tt.over, Stall: 200 * time.Millisecond, Recovery: 200 * time.Millisecond, Used: 0.9})
+		})
 	}
-	f.Run(4*time.Second, func() {
-		until(time.Second)
-		f.Begins()
-		off = -step
-		f.Ends()
-		until(2500 * time.Millisecond)
-		off = 0
-		until(4 * time.Second)
-	})
-	// Back it takes nothing and gives nothing; forward, what was leased before and what is leased then coincide.
-	f.Check("clock 10 s back, then forward", fleettest.Bounds{Over: 100, Stall: 200 * time.Millisecond, Recovery: 200 * time.Millisecond, Used: 0.9})
 }
 
 func TestRealRedisNeverReached(t *testing.T) {
@@ -244,7 +249,7 @@ func TestRealRedisNeverReached(t *testing.T) {
 		srv := redistest.Start(t)
 		srv.Kill()
 		f := fleettest.Start(t, fleettest.Config{Client: client(srv.Addr()), Store: shared.Config{OnOutage: mode, ExpectedInstances: instances}})
-		f.Run(3*time.Second, func() {
+		f.Run(2500*time.Millisecond, func() {
 			f.Begins()
 			f.Wait(1500 * time.Millisecond)
 			srv.Restart()
@@ -266,8 +271,8 @@ func TestRealRedisLateJoiner(t *testing.T) {
 		f.Ends()
 	})
 	f.Check("one of 16 joins late", fleettest.Bounds{Stall: 50 * time.Millisecond, Recovery: 50 * time.Millisecond, Used: 0.97})
-	const share = 1000 / instances
-	if got := fleettest.Within(f.Of(instances-1), 2*time.Second, 4*time.Second); got < 2*share*9/10 || got > 2*share*11/10+1 {
-		t.Errorf("%d departures of the one in 2 s, want %d", got, 2*share)
+	all := fleettest.Within(f.Departures(), 2*time.Second, 4*time.Second)
+	if got := fleettest.Within(f.Of(instances-1), 2*time.Second, 4*time.Second); got < all/instances*85/100 || got > all/instances*115/100 {
+		t.Errorf("%d of %d departures in 2 s are of the one, want a share of 1/%d", got, all, instances)
 	}
 }

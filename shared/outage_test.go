@@ -38,3 +38,19 @@ func TestRealRedisIsNotAskedWhileItIsGone(t *testing.T) {
 	}
 	srv.Continue()
 }
+
+// Windows in an outage: what leaves at the instances' shares isn't told to Redis later, so once after it a window's number
+// more may leave, and never more than that.
+func TestRealRedisHangsUnderAWindow(t *testing.T) {
+	const n, d = 500, 2 * time.Second
+	srv := redistest.Start(t)
+	f := startFleet(t, 4, srv.Addr(), shared.Config{ExpectedInstances: 4}, limit.FixedWindow(n, d))
+	time.AfterFunc(1900*time.Millisecond, srv.Stop)
+	time.AfterFunc(2900*time.Millisecond, srv.Continue)
+	f.run(5*time.Second, 16, 0)
+	most := densest(f.departures(), d)
+	t.Logf("at most %d departures in %v, of %d", most, d, n)
+	if most > 2*n {
+		t.Errorf("%d departures in %v, want at most %d", most, d, 2*n)
+	}
+}
