@@ -41,6 +41,12 @@ type bucketKeys struct {
 // given hash tag. Concurrencies are left out: they aren't a matter of time. The error wraps
 // [limit.ErrInvalid], and names the limit.
 func newBucket(prefix, tag, key string, version uint64, limits ...limit.Limit) (*bucketKeys, error) {
+	return newNamedBucket(prefix, tag, key, key, version, limits...)
+}
+
+// newNamedBucket is newBucket where the bucket's name among those of the store is another than its key, by which windows begin
+// that do so by the key.
+func newNamedBucket(prefix, tag, name, key string, version uint64, limits ...limit.Limit) (*bucketKeys, error) {
 	if version > maxVersion {
 		return nil, fmt.Errorf("%w: version %d of the limits: want at most %d", limit.ErrInvalid, version, uint64(maxVersion))
 	}
@@ -48,8 +54,8 @@ func newBucket(prefix, tag, key string, version uint64, limits ...limit.Limit) (
 	if err != nil {
 		return nil, err
 	}
-	base := prefix + "{" + tag + "}:" + key
-	b := &bucketKeys{key: key, state: base + ":s", log: base + ":w", members: base + ":m", version: version}
+	base := prefix + "{" + tag + "}:" + name
+	b := &bucketKeys{key: name, state: base + ":s", log: base + ":w", members: base + ":m", version: version}
 	var spec []string
 	for i, l := range limits {
 		words, err := b.compile(l, key)

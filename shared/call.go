@@ -33,8 +33,10 @@ type call struct {
 	// refused lets adaptive rates know that the upstream refused what left at their pace.
 	refused bool
 
-	// clock is what to take for Redis' clock, in us since 1970, where scripts may not ask it; 0: ask.
+	// clock is what to take for Redis' clock, in us since 1970; 0: ask it. Where scripts may not, it is one of many clocks,
+	// of which the one counts that is ahead.
 	clock int64
+	ours  bool // the clock is the instance's
 	// around is about what Redis' clock shows, to within hours. Only windows of the calendar need it.
 	around time.Time
 }
@@ -89,9 +91,12 @@ const maxRun = 10_000
 
 func (c *call) args() []any {
 	a := make([]any, 0, 16+8*len(c.buckets)+(2+len(c.buckets))*len(c.runs)+(1+2*len(c.buckets))*(len(c.back)+len(c.settled)))
-	if c.clock > 0 {
+	switch {
+	case c.ours:
+		a = append(a, ourClock(c.clock))
+	case c.clock > 0:
 		a = append(a, c.clock)
-	} else {
+	default:
 		a = append(a, "")
 	}
 	a = append(a, micros(c.horizon), max(1, c.weight), c.instance, micros(membership),
@@ -174,6 +179,9 @@ func (c *call) seen() string {
 	return string(digits)
 }
 
+// ourClock is an instance's clock as the scripts read it.
+func ourClock(us int64) string { return "c" + strconv.FormatInt(us, 10) }
+
 func flag(b bool) int {
 	if b {
 		return 1
@@ -187,14 +195,18 @@ type pause struct {
 	length  time.Duration // 0: it ends
 	most    time.Duration // what is longer isn't believed
 	channel string        // where those are told who hold departures; "": nowhere
-	clock   int64         // as in a call
+	clock   int64         // as in a call, and ours, too
+	ours    bool
 }
 
 func (p *pause) keys() []string { return []string{p.bucket.state} }
 
 func (p *pause) args() []any {
 	var clock any = ""
-	if p.clock > 0 {
+	switch {
+	case p.ours:
+		clock = ourClock(p.clock)
+	case p.clock > 0:
 		clock = p.clock
 	}
 	return []any{clock, micros(p.length), micros(min(p.most, maxPause)), p.channel, p.bucket.key}

@@ -1,6 +1,9 @@
 package shared
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // clock tells by what Redis' clock is ahead of ours. A reply that says what it was at some moment between the sending and
 // the receipt bounds that from both sides: the least of what receipts say, over some seconds, is what is gone by, so that a
@@ -39,6 +42,28 @@ func (c *clock) local(t time.Duration) time.Duration { return t + min(c.young, c
 
 // remote is a moment of ours by Redis' clock.
 func (c *clock) remote(t time.Duration) time.Duration { return t - min(c.young, c.old) }
+
+// ourClock is what to take for Redis' clock, in microseconds since 1970, if scripts may not ask for that.
+func (s *Store) ourClock() (us int64, ours bool) {
+	if !s.clockless.Load() {
+		return 0, false
+	}
+	return time.Now().UnixMicro(), true
+}
+
+// mayNotAsk reports whether an error is that a script may not ask for the time, and has the instances' clocks do from then
+// on.
+func (s *Store) mayNotAsk(err error) bool {
+	text := strings.ToLower(err.Error())
+	isTime := strings.Contains(text, "time") && (strings.Contains(text, "not allowed") || strings.Contains(text, "no permissions"))
+	if !isTime && !strings.Contains(text, "can't run this command") { // as Redis 7.0 says, whatever the command
+		return false
+	}
+	if !s.clockless.Swap(true) {
+		s.cfg.Logger.Warn("outflow: Redis doesn't let scripts ask for the time: the clocks of all instances have to agree", "err", err)
+	}
+	return true
+}
 
 // lead is how long before it is needed something has to be asked for.
 func (c *clock) lead(horizon time.Duration) time.Duration {

@@ -87,8 +87,9 @@
 //	  +zadd +zrem +zcard +zcount +zscore +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore
 //	  +hget +hset +hdel +hgetall +publish +subscribe +unsubscribe +ping +hello
 //
-// Scripts are run by EVALSHA, and sent again when Redis doesn't know them. Where they may not ask for the time, a clock of the
-// instances' has to do: [Config.ClientClock].
+// Scripts are run by EVALSHA, and sent again when Redis doesn't know them. Where they may not ask for the time, the clocks of
+// the instances have to do, of which the one counts that is ahead: should it stop, the others wait for as long as they are
+// behind. The Logger is told.
 //
 // # Changed limits
 //

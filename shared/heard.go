@@ -27,6 +27,7 @@ func (m *member) Heard(a leakyqueue.Answer, _ int) {
 			horizon:  s.cfg.Horizon,
 			around:   time.Now(),
 		}
+		c.clock, c.ours = s.ourClock()
 		s.sendLocked(&errand{group: m.g, script: leaseScript, keys: c.keys(), args: c.args(), done: m.beat(c)})
 	}
 }

@@ -24,7 +24,9 @@ func TestNarrowBucketsCostTheWideOneNothing(t *testing.T) {
 		{"five hundred", limit.PerSecond(100), limit.Per(1, time.Minute), 500, 500. / 60},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			eachRedis(t, func(t *testing.T, rdb *redis.Client) { costsNothing(t, rdb, tt.wide, tt.narrow, tt.tenants, tt.wantNarrow) })
+			eachRedis(t, func(t *testing.T, rdb *redis.Client) {
+				costsNothing(t, rdb, tt.wide, tt.narrow, tt.tenants, tt.wantNarrow)
+			})
 		})
 	}
 }

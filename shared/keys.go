@@ -36,7 +36,7 @@ func (s *Store) compile(b leakyqueue.Shared) (*bucketKeys, error) {
 	for i, l := range b.Limits {
 		limits[i] = l.Scaled(s.cfg.Share)
 	}
-	return newBucket(s.cfg.Prefix+":", s.tag(b), bucketName(b), s.cfg.Version, limits...)
+	return newNamedBucket(s.cfg.Prefix+":", s.tag(b), bucketName(b), b.Key, s.cfg.Version, limits...)
 }
 
 // noBraces has a text be in a hash tag, or before one.

@@ -126,6 +126,7 @@ local function parse(b, s)
   -- The bucket's clock is Redis', and on top of that by how much this one was seen to have gone back.
   local clock, off = x[2], x[3]
   if off > FAR / 4 or clock > FAR then return nil end
+  if now + off < clock and ahead_counts then now = clock - off end
   if now + off < clock then off = clock - now end
   if off > FAR / 4 then return nil end
   b.off, b.stored_version, b.live = off, x[4], x[5]

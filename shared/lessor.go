@@ -71,6 +71,7 @@ func (l *lessor) ask(a leakyqueue.Ask, granted func(leakyqueue.Grant)) {
 		used:       l.used,
 		around:     time.Now(),
 	}
+	c.clock, c.ours = s.ourClock()
 	if l.beaten == 0 || now-l.beaten >= heartbeat {
 		c.instance, l.beaten = s.instance, now
 	}

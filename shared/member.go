@@ -93,6 +93,7 @@ func (m *member) tellPauseLocked() {
 	m.pausing = true
 	told := m.pausedUntil
 	p := &pause{bucket: m.keys, length: d, most: DefaultMaxPause, channel: m.s.channel()}
+	p.clock, p.ours = m.s.ourClock()
 	m.s.sendLocked(&errand{group: m.g, script: pauseScript, keys: p.keys(), args: p.args(), done: func(_ any, err error, _, _ time.Duration) {
 		m.s.mu.Lock()
 		defer m.s.mu.Unlock()
@@ -112,6 +113,7 @@ func (m *member) Resume() {
 		return
 	}
 	p := &pause{bucket: m.keys, channel: m.s.channel()}
+	p.clock, p.ours = m.s.ourClock()
 	m.s.sendLocked(&errand{group: m.g, script: pauseScript, keys: p.keys(), args: p.args(), done: func(any, error, time.Duration, time.Duration) {}})
 }
 

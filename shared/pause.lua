@@ -6,7 +6,7 @@
 
 local max, min, fmt = math.max, math.min, string.format
 
-local now = tonumber(ARGV[1])
+local now = tonumber(ARGV[1]) or tonumber(string.match(ARGV[1], '^c(%d+)$'))
 if not now then
   local t = redis.call('TIME')
   now = t[1] * 1000000 + t[2]

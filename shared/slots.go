@@ -76,6 +76,9 @@ func (m *member) askSlotsLocked() {
 		m.id, sl.want, sl.out, sl.granted, sl.most, m.s.cfg.SlotLease.Microseconds(),
 		m.s.channel(), slotsMessage(m.key), "",
 	}
+	if us, ours := m.s.ourClock(); ours {
+		args[len(args)-1] = ourClock(us)
+	}
 	m.s.sendLocked(&errand{group: m.g, script: slotsScript, keys: keys, args: args, done: m.gotSlots})
 }
 

@@ -4,11 +4,11 @@
 --
 -- KEYS  1 hash: instance -> count   2 hash: instance -> how many it wants   3 zset: instance -> when its lease ends, us
 -- ARGV  1 instance   2 wanted   3 out   4 the count that it believes to have   5 slots there are   6 lease, us
---       7 channel   8 message for those who have to ask again   9 time, us; '' is Redis'
+--       7 channel   8 message for those who have to ask again   9 'c' and the time in us where Redis may not be asked; ''
 -- reply {count that it may have, 1 if it had lost its lease, 1 if it is to ask again, how many instances have or want some}
 local me, want, out, had = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local slots, lease = tonumber(ARGV[5]), tonumber(ARGV[6])
-local now = tonumber(ARGV[9])
+local now = tonumber(string.match(ARGV[9], '^c(%d+)$'))
 if not now then
   local t = redis.call('TIME')
   now = t[1] * 1000000 + t[2]

@@ -138,7 +138,8 @@ type Store struct {
 	epoch    time.Time // moments are durations since then, by the monotonic clock
 	several  bool      // rdb is of several nodes, of which one may be gone
 
-	counts counts
+	counts    counts
+	clockless atomic.Bool // scripts may not ask for the time
 
 	mu      sync.Mutex // guards what follows, and every group, lessor and member
 	groups  map[string]*group
