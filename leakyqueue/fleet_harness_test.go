@@ -19,6 +19,7 @@ type fakePacer struct {
 	buckets map[fakeKey]*fakeBucket
 	outage  Outage
 	asks    int
+	unused  int // departures that were given back
 	tokens  int64
 	given   map[int64][]time.Duration // where each departure is in each of its buckets
 }
@@ -229,6 +230,7 @@ func (l *fakeLessor) Ask(a Ask) {
 		l.p.asks++
 		now := l.p.now()
 		g := Grant{From: l.p.epoch, Lead: min(max(2*time.Millisecond, 3*l.p.rtt), l.p.horizon/2)}
+		l.p.unused += len(a.Back)
 		l.back(a.Back, a.Owed)
 		if l.p.outage != (Outage{}) {
 			g.Retry = 10 * time.Millisecond

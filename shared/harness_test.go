@@ -195,6 +195,9 @@ func (f *fleet) departures() []time.Duration {
 	return all
 }
 
+// lateness is how late a departure may be used: 50 ms (leaseSlack), and the lead, which is 3 round trips.
+const lateness = 60 * time.Millisecond
+
 // within is how many of the moments are from one to another.
 func within(all []time.Duration, from, to time.Duration) int {
 	n := 0

@@ -111,6 +111,10 @@ func (l *lessor) grant(c *call, answer any, err error, sent, received time.Durat
 	l.knownUntil = received + r.expires
 	l.used = r.used
 	grant.Retry = 0
+	if len(r.slots) == 0 && len(c.runs) > 0 {
+		// Nothing is leased so far ahead: a longer pause is on, or a wider bucket would be kept for a narrower one.
+		grant.Retry = max(time.Millisecond, moment(r.tail-r.now)-s.cfg.Horizon)
+	}
 	grant.Tail = l.g.clock.local(moment(r.tail))
 	grant.Lead = l.g.clock.lead(s.cfg.Horizon)
 	grant.Leased = make([]leakyqueue.Leased, len(r.slots))

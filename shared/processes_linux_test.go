@@ -276,9 +276,6 @@ func departuresOf(all []*process) []time.Duration {
 	return left
 }
 
-// lateness is how late a departure may be used: 50 ms (leaseSlack), and the lead, which is 3 round trips.
-const lateness = 60 * time.Millisecond
-
 // Sixteen processes hold one limit while one is killed, one is halted for two seconds and goes on, and one comes late. What
 // was leased by one that is gone isn't used by anybody: so after each the fleet is back at its rate when the horizon of
 // that has passed.

@@ -35,11 +35,19 @@ import (
 var (
 	//go:embed lease.lua
 	leaseLua string
+	//go:embed lease_state.lua
+	leaseStateLua string
+	//go:embed lease_limits.lua
+	leaseLimitsLua string
+	//go:embed lease_buckets.lua
+	leaseBucketsLua string
+	//go:embed lease_depart.lua
+	leaseDepartLua string
 	//go:embed pause.lua
 	pauseLua string
 
 	// leaseScript takes [call.keys] and [call.args]; [parseReply] reads what it returns.
-	leaseScript = redis.NewScript(leaseLua)
+	leaseScript = redis.NewScript(leaseLua + leaseStateLua + leaseLimitsLua + leaseBucketsLua + leaseDepartLua)
 
 	// pauseScript takes [pause.keys] and [pause.args]; [parsePaused] reads what it returns.
 	pauseScript = redis.NewScript(pauseLua)

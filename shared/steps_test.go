@@ -134,6 +134,15 @@ func TestStateLost(t *testing.T) {
 		if rep := c.do(t, rdb); fmt.Sprint(rep.moments(base)) != "[100000]" && fmt.Sprint(rep.moments(base)) != "[100000 101000 102000]" {
 			t.Errorf("after a flush %v leave", rep.moments(base))
 		}
+		// Of a sliding window nothing but its log is gone: what it held may have left just now.
+		b := testBucket(t, limit.SlidingWindow(10, time.Hour))
+		c = asks(7, b)
+		c.do(t, rdb)
+		rdb.Del(ctx, b.log)
+		c.clock += 1_000_000
+		if rep := c.do(t, rdb); len(rep.slots) != 3 || rep.used[0][0] != 10 || rep.tail != c.clock+3_600_050_000 {
+			t.Errorf("without the log %v leave, %v are used, then %d", rep.moments(c.clock), rep.used, rep.tail-c.clock)
+		}
 		// Of two buckets one is new: only the other is lost.
 		c = asks(1, testBucket(t, limit.PerSecond(1000)), testBucket(t, limit.PerSecond(500)))
 		c.known = []bool{false, true}
