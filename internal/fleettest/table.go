@@ -64,6 +64,7 @@ var table struct {
 const (
 	settles  = 500 * time.Millisecond // from the start: clients dial, and instances hear of each other and of Redis' clock
 	recovers = 250 * time.Millisecond
+	between  = 2 * time.Millisecond  // that are watched, others may be late by so much more
 	wakes    = 50 * time.Millisecond // may pass on a busy machine from when the timers fire to when all have left
 )
 
@@ -118,7 +119,7 @@ func (f *Fleet) densest(all []time.Duration, span time.Duration, over int) Span 
 		}
 		n, late := i-from+1, 0
 		if n > s.May || n > s.Most {
-			late = int(math.Ceil(f.cfg.Rate * f.lateIn(all[from]-wakes, all[i]).Seconds()))
+			late = int(math.Ceil(f.cfg.Rate * (f.lateIn(all[from]-wakes, all[i]) + between).Seconds()))
 		}
 		if n > s.Most {
 			s.Most, s.Late = n, late
