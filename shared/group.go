@@ -53,7 +53,7 @@ func (g *group) outageLocked() leakyqueue.Outage {
 		return leakyqueue.Outage{Mode: leakyqueue.RefuseAll}
 	default:
 		n := max(g.live, g.s.cfg.ExpectedInstances)
-		return leakyqueue.Outage{Mode: leakyqueue.ShareLocally, Share: g.s.cfg.Share / float64(n)}
+		return leakyqueue.Outage{Mode: leakyqueue.ShareLocally, Share: g.s.share / float64(n)}
 	}
 }
 
