@@ -10,9 +10,11 @@ import (
 type gauge struct {
 	rate    float64 // units per second, of the slowest of the rates; 0: there is none
 	windows []windowGauge
-	units   float64 // that were leased since the last look
-	short   bool    // more were wanted than could be leased soon
-	live    int     // instances
+	units   float64       // that were leased since the last look
+	part    float64       // of the rate, on average
+	short   bool          // more were wanted than could be leased soon, since the last look
+	until   time.Duration // and that is so until then, if nobody asks again
+	live    int           // instances
 	used    time.Duration
 }
 
@@ -74,7 +76,10 @@ func (l *lessor) gaugeReplyLocked(c *call, r *reply, received time.Duration) {
 	short := len(r.slots) < wanted && r.tail-r.now > micros(s.cfg.Horizon)/2
 	for i, b := range l.of {
 		m := s.gaugeLocked(b, c.buckets[i].key)
-		m.live, m.short = r.live[i], m.short || short
+		m.live, m.short, m.until = r.live[i], m.short || short, 0
+		if short {
+			m.until = min(l.g.clock.local(moment(r.tail)), s.now()+time.Hour) // who waits doesn't ask again before
+		}
 		for _, d := range r.slots {
 			m.units += float64(d.costs[i])
 		}
@@ -86,6 +91,9 @@ func (l *lessor) gaugeReplyLocked(c *call, r *reply, received time.Duration) {
 		}
 	}
 }
+
+// averaged is of how many departures a rate's use is the average, at least: of slow ones few leave between two looks.
+const averaged = 8
 
 // use is how much of the limits a Store makes use of: 1 is all.
 type use struct {
@@ -105,10 +113,14 @@ func (s *Store) useLocked(elapsed time.Duration) use {
 	for name, m := range s.gauges {
 		own, region := 0.0, 0.0
 		if m.rate > 0 {
-			own = max(0, m.units) / m.rate / elapsed.Seconds()
+			part := max(0, m.units) / m.rate / elapsed.Seconds()
+			if m.part += (part - m.part) * min(1, elapsed.Seconds()*m.rate/averaged); m.part < 0.001 {
+				m.part = 0
+			}
+			own = m.part
 			region = own * float64(max(1, m.live))
 		}
-		counted := false
+		counted := m.part > 0
 		for _, w := range m.windows {
 			if now < w.until {
 				own, region = max(own, w.part), max(region, w.part)
@@ -116,7 +128,7 @@ func (s *Store) useLocked(elapsed time.Duration) use {
 				counted = true
 			}
 		}
-		if m.short {
+		if m.short || now < m.until {
 			own, region = 1, 1
 		}
 		u.own, u.region = max(u.own, own), max(u.region, region)

@@ -91,14 +91,16 @@ func (l *lessor) ask(a leakyqueue.Ask, granted func(leakyqueue.Grant)) {
 	}
 	s.counts.givenBack.Add(uint64(len(a.Back)))
 	l.gaugeAskLocked(a)
-	outages := l.g.outages
+	outages, share := l.g.outages, s.share
 	s.sendLocked(&errand{group: l.g, script: leaseScript, keys: c.keys(), args: c.args(), done: func(reply any, err error, sent, received time.Duration) {
 		if err == nil {
 			s.mu.Lock()
 			l.outages = outages
 			s.mu.Unlock()
 		}
-		granted(l.grant(c, reply, err, sent, received))
+		g := l.grant(c, reply, err, sent, received)
+		granted(g)
+		l.granted(c, g, share)
 	}})
 }
 
@@ -142,6 +144,22 @@ func (l *lessor) grant(c *call, answer any, err error, sent, received time.Durat
 		f()
 	}
 	return grant
+}
+
+// granted looks after what was leased by a share that was smaller than it is now.
+func (l *lessor) granted(c *call, g leakyqueue.Grant, share float64) {
+	s := l.g.s
+	s.mu.Lock()
+	n := len(g.Leased)
+	late := n > 0 && g.Leased[n-1].Due > s.now()+s.cfg.Horizon && share < s.share
+	s.mu.Unlock()
+	if late {
+		var keys []string
+		for _, b := range c.buckets {
+			keys = append(keys, b.key)
+		}
+		s.sooner(keys)
+	}
 }
 
 // Close gives back what wasn't used.

@@ -18,6 +18,7 @@ type member struct {
 
 	// Guarded by Store.mu.
 	keys        *bucketKeys
+	shares      int // Store.shares, as of the keys
 	left        bool
 	live        int           // instances that share the bucket, as it knows; 0: it doesn't
 	refused     bool          // the upstream has refused somebody, of which Redis wasn't told yet
@@ -41,7 +42,7 @@ func (s *Store) Join(b leakyqueue.Shared, w leakyqueue.Watcher) leakyqueue.Membe
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.joined++
-	m := &member{s: s, id: s.instance + "." + strconv.Itoa(s.joined), key: bucketName(b), of: b, keys: s.bucketLocked(b), watcher: w}
+	m := &member{s: s, id: s.instance + "." + strconv.Itoa(s.joined), key: bucketName(b), of: b, keys: s.bucketLocked(b), shares: s.shares, watcher: w}
 	m.slots.most = slotsOf(b.Limits, s.share)
 	m.g = s.groupLocked(s.tag(b))
 	m.g.members[m] = struct{}{}

@@ -52,6 +52,7 @@ const (
 	shares     = 1000 // a share is so many of these
 	baseShares = 50   // that all regions have together, whatever is in the ledger
 	maxRegions = baseShares
+	step       = 25 // in which shares are asked for
 )
 
 func (c RegionsConfig) withDefaults(s *Store) (RegionsConfig, error) {
@@ -373,7 +374,8 @@ func (r *Regions) lease(a answer) (record, error) {
 	r.leader.used = a.used
 	want, pool := 0, r.cfg.pool()
 	if used > 0 {
-		want = int(min(used*shares*9/8, shares)) + baseShares/2
+		// In steps, so that it doesn't change for nothing.
+		want = int(math.Ceil(min(used*9/8, 1)*shares/step))*step + step
 	}
 	next, had := a.record, 0
 	if !next.isntNone {

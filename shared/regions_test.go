@@ -205,3 +205,18 @@ func TestRegionsFollowTheDemand(t *testing.T) {
 		}
 	})
 }
+
+// Who waits for a departure that was leased for much later, by a small share, leaves sooner when the share grows.
+func TestRegionsOfASlowLimit(t *testing.T) {
+	onTwoRedis(t, func(t *testing.T, addrs []string) {
+		const rate = 4
+		w := startWorld(t, 2, addrs, addrs, 0, limit.PerSecond(rate))
+		time.Sleep(3 * time.Second) // until both have their base
+		w.busyFor(4*time.Second, w.regions[1])
+		n := within(w.departures(), 5*time.Second, 7*time.Second)
+		t.Logf("%d departures in 2 s, the first at %v", n, w.departures()[0])
+		if n < 2*rate-1 || n > 2*rate+1 {
+			t.Errorf("%d departures in 2 s, want %d", n, 2*rate)
+		}
+	})
+}

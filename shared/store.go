@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -221,11 +223,13 @@ func (s *Store) setShare(share float64) {
 	if share == s.share {
 		return
 	}
+	if share > s.share && !s.closed {
+		s.loops.Go(s.soonerAll)
+	}
 	s.share = share
 	s.shares++
 	for _, g := range s.groups {
 		for m := range g.members {
-			m.keys = s.bucketLocked(m.of)
 			m.slots.most = slotsOf(m.of.Limits, share)
 			if m.slots.want > 0 || m.slots.out > 0 {
 				m.askSlotsLocked()
@@ -234,6 +238,30 @@ func (s *Store) setShare(share float64) {
 		if g.down && !s.closed {
 			s.loops.Go(g.tell)
 		}
+	}
+}
+
+// soonerAll has what was leased for later than a horizon, since the share was small, be leased anew.
+func (s *Store) soonerAll() {
+	s.mu.Lock()
+	keys := slices.Collect(maps.Keys(s.byKey))
+	s.mu.Unlock()
+	s.sooner(keys)
+}
+
+// sooner does so for some buckets.
+func (s *Store) sooner(keys []string) {
+	s.mu.Lock()
+	var told []leakyqueue.Watcher
+	for _, key := range keys {
+		for m := range s.byKey[key] {
+			told = append(told, m.watcher)
+		}
+	}
+	s.mu.Unlock()
+	after := time.Now().Add(s.cfg.Horizon)
+	for _, w := range told {
+		w.Sooner(after)
 	}
 }
 
