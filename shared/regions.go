@@ -154,8 +154,9 @@ type Regions struct {
 
 // state is what a leader remembers from one Period to the next.
 type state struct {
-	used float64
-	lost bool // that there is no ledger was told
+	used  float64
+	knows *remote // the ledger that answered last, as long as it does
+	lost  bool    // that there is no ledger was told
 }
 
 // RegionsStats is how things stand.
@@ -392,7 +393,7 @@ func (r *Regions) lease(a answer) (record, error) {
 	out := max(a.inUse, min(int(math.Ceil(a.spent*shares))-r.cfg.base(), pool))
 	args := []any{r.cfg.Region, want, out, had, pool, micros(r.cfg.Lease), r.s.channel(), "regions", ""}
 	keys := []string{r.key("ledger:h"), r.key("ledger:n"), r.key("ledger:e")}
-	v, err := r.reach(keys, args)
+	ledger, v, err := r.reach(keys, args)
 	if err != nil {
 		return record{}, err
 	}
@@ -400,16 +401,18 @@ func (r *Regions) lease(a answer) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	if lost {
+	// A call that was given up may be what the region is known by.
+	if had > 0 && (lost || ledger != r.leader.knows) {
 		next.wary, next.most = a.now+micros(r.cfg.Lease), a.inUse
 		n = min(n, a.inUse)
 	}
+	r.leader.knows = ledger
 	next.shares = min(n, pool)
 	return next, nil
 }
 
 // reach runs slots.lua in the first ledger that answers. One that didn't is left alone for a while.
-func (r *Regions) reach(keys []string, args []any) (any, error) {
+func (r *Regions) reach(keys []string, args []any) (*remote, any, error) {
 	err := errTimeout
 	for i, l := range r.far {
 		if r.s.now() < l.after {
@@ -417,17 +420,22 @@ func (r *Regions) reach(keys []string, args []any) (any, error) {
 		}
 		var v any
 		if v, err = l.run(r.s.calls, r.patience(), r.s.life.Done(), slotsScript, keys, args); err == nil {
-			r.mu.Lock()
-			r.ledger = i
-			r.mu.Unlock()
-			return v, nil
+			r.usesLedger(i)
+			return l, v, nil
 		}
 		l.after = r.s.now() + r.cfg.Lease/4
+		if l == r.leader.knows {
+			r.leader.knows = nil
+		}
 	}
+	r.usesLedger(-1)
+	return nil, nil, err
+}
+
+func (r *Regions) usesLedger(i int) {
 	r.mu.Lock()
-	r.ledger = -1
+	r.ledger = i
 	r.mu.Unlock()
-	return nil, err
 }
 
 func (r *Regions) tellLedger(err error) {

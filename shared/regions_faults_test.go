@@ -142,8 +142,8 @@ func TestRealRedisRegionsPartition(t *testing.T) {
 				t.Errorf("%d departures in 2 s, want %v to %v", n, 1.9*rate, 2*rate*bound)
 			}
 			west.far.Store(false)
-			from = w.busyFor(5*time.Second, east, west)
-			if n := w.within(from+3*time.Second, 2*time.Second); n < 1.95*rate || n > 2*rate+20 {
+			from = w.busyFor(6*time.Second, east, west)
+			if n := w.within(from+4*time.Second, 2*time.Second); n < 1.95*rate || n > 2*rate+20 {
 				t.Errorf("%d departures in 2 s after it, want %d", n, 2*rate)
 			}
 			if e, w := east.share(), west.share(); e < 0.45 || w < 0.45 {
@@ -217,6 +217,12 @@ func TestRealRedisRegionsOfAWindow(t *testing.T) {
 	const n, d = 1000, 2 * time.Second
 	w, _ := realWorld(t, 0, limit.SlidingWindow(n, d))
 	sum := w.watchSum()
+	go func() {
+		for range 60 {
+			time.Sleep(200 * time.Millisecond)
+			t.Log(time.Since(w.begin), w.regions[0].share(), w.regions[1].share(), len(w.departures()))
+		}
+	}()
 	w.busyFor(4*time.Second, w.regions[0])
 	w.busyFor(4*time.Second, w.regions[1])
 	w.busyFor(4*time.Second, w.regions...)
