@@ -50,6 +50,7 @@ var depRules = map[string]depRule{
 	"internal/testserver": {fixture: true},
 	// What the tests ask Redis about shouldn't depend on the client that they test.
 	"internal/redistest": {fixture: true},
+	"internal/fleettest": {ours: []string{"limit", "leakyqueue", "shared"}, others: []string{"github.com/redis/go-redis/v9"}, fixture: true},
 }
 
 // notInLibrary is what code that others link has no use for: it takes its input as arguments, and

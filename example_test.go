@@ -10,10 +10,27 @@ import (
 	"net/http/httptest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/outflow-go/outflow"
 	"github.com/outflow-go/outflow/leakyqueue"
 	"github.com/outflow-go/outflow/limit"
+	"github.com/outflow-go/outflow/shared"
 )
+
+// fleetStart is the README's, too.
+func fleetStart(limits []limit.Limit) (*http.Client, error) {
+	rdb := redis.NewClient(&redis.Options{Addr: "redis:6379"}) // or Sentinel, or Cluster; Redis 6.2 or later, or Valkey
+	store, err := shared.New(rdb, shared.Config{})
+	if err != nil {
+		return nil, err
+	}
+	transport, err := outflow.New(outflow.Config{Limits: limits, Store: store})
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: transport}, nil
+}
 
 // quickStart is the README's; TestReadmeQuickStartCompiles compares the two.
 func quickStart() error {

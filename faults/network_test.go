@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/outflow-go/outflow/faults"
+	"github.com/outflow-go/outflow/internal/fleettest"
 	"github.com/outflow-go/outflow/internal/redistest"
 )
 
@@ -25,7 +26,9 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{})
-	os.Exit(m.Run())
+	code := m.Run()
+	fleettest.PrintTable(os.Stdout)
+	os.Exit(code)
 }
 
 // start returns a Redis, a way to it, and a client that goes that way, tries once and waits for a second.

@@ -136,6 +136,8 @@ func (b *bucket) fullUntil(l level, now time.Duration) time.Duration {
 		return now
 	case b.isPool():
 		return b.pool.fullUntil(l, now)
+	case b.gateShut(now):
+		return never
 	case b.out < b.ordinary:
 		return now
 	case b.out >= b.slots:

@@ -18,7 +18,7 @@ type fleet struct {
 	outage   Outage
 	queues   int           // that share it; 0: unknown
 	leases   bool          // it has rates or windows
-	interval time.Duration // limit.State.Interval
+	interval time.Duration // of its slowest rate; 0: it has none
 	slack    time.Duration // how late a departure may be used
 	keeps    bool          // what isn't used is worth giving back
 	alone    *bucket       // the lease of this bucket and no other; nil: there is none yet
@@ -26,9 +26,10 @@ type fleet struct {
 
 	gated   bool // it has a concurrency
 	granted int
-	wanted  int  // what the pacer was told last
-	toldOut int  // and of how many that are out
-	touched bool // in Queue.gates
+	until   time.Duration // nobody is to use what was granted from then on
+	wanted  int           // what the pacer was told last
+	toldOut int           // and of how many that are out
+	touched bool          // in Queue.gates
 }
 
 // minKept is the interval above which a rate's departure that isn't used is given back: it takes longer than
@@ -65,16 +66,18 @@ func (b *bucket) sharedAs() Shared {
 
 // joinFleet has a new bucket be shared.
 func (q *Queue) joinFleet(b *bucket) {
-	b.fleet = &fleet{}
-	b.fleet.declare(b.key.Rule.set, &b.state)
+	b.fleet = &fleet{until: never}
+	b.fleet.declare(b.key.Rule.set)
 	b.fleet.member = b.key.Rule.pacer.Join(b.sharedAs(), &watching{q, b})
 	b.gate()
 }
 
 // declare takes up what the limits are.
-func (f *fleet) declare(set limit.Set, state *limit.State) {
+func (f *fleet) declare(set limit.Set) {
 	f.leases, f.gated, f.slack = false, set.Slots() > 0, math.MaxInt64
-	f.interval = state.Interval()
+	if f.interval = 0; set.Rate() > 0 {
+		f.interval = time.Duration(min(float64(time.Second)/set.Rate(), float64(longest)))
+	}
 	f.keeps = f.interval >= minKept
 	for _, l := range set.Limits() {
 		if _, ok := l.Slots(); ok {
@@ -146,6 +149,12 @@ func (b *bucket) gate() {
 		return
 	}
 	b.ordinary = set.OrdinaryOf(b.slots)
+}
+
+// gateShut reports whether the slots may be those of others by now, since it was not heard in time that they are still held
+// here. That is looked at for each departure, and not left to a timer: a process that was halted goes on anywhere.
+func (b *bucket) gateShut(now time.Duration) bool {
+	return b.fleet != nil && now >= b.fleet.until && b.fleet.outage.Mode == NoOutage
 }
 
 // touchGate has the slots be looked at that b asks for.
@@ -226,9 +235,12 @@ func (w *watching) Paused(until time.Time) {
 
 func (w *watching) Resumed() { w.do(w.q.resumeLocked) }
 
-func (w *watching) Slots(n int, lost bool) (out int) {
+func (w *watching) Slots(n int, until time.Time, lost bool) (out int) {
 	w.do(func(b *bucket, now time.Duration) {
-		b.fleet.granted = n
+		b.fleet.granted, b.fleet.until = n, never
+		if !until.IsZero() {
+			b.fleet.until = until.Sub(w.q.epoch)
+		}
 		defer func() { out = b.out }()
 		if lost {
 			b.counts.SlotsLost++

@@ -12,12 +12,14 @@ import (
 // shared store has to, in the plainest way.
 type fakePacer struct {
 	rtt, horizon time.Duration
+	slotLease    time.Duration // 0: slots are for ever
 
 	mu      sync.Mutex
 	epoch   time.Time
 	buckets map[fakeKey]*fakeBucket
 	outage  Outage
 	asks    int
+	unused  int // departures that were given back
 	tokens  int64
 	given   map[int64][]time.Duration // where each departure is in each of its buckets
 }
@@ -170,11 +172,15 @@ func (b *fakeBucket) share(p *fakePacer) {
 		free--
 	}
 	for o := range b.members {
+		var until time.Time
+		if p.slotLease > 0 {
+			until = time.Now().Add(p.slotLease)
+		}
 		p.later(func() {
 			p.mu.Lock()
 			n := o.granted
 			p.mu.Unlock()
-			o.w.Slots(n, false)
+			o.w.Slots(n, until, false)
 		})
 	}
 }
@@ -224,6 +230,7 @@ func (l *fakeLessor) Ask(a Ask) {
 		l.p.asks++
 		now := l.p.now()
 		g := Grant{From: l.p.epoch, Lead: min(max(2*time.Millisecond, 3*l.p.rtt), l.p.horizon/2)}
+		l.p.unused += len(a.Back)
 		l.back(a.Back, a.Owed)
 		if l.p.outage != (Outage{}) {
 			g.Retry = 10 * time.Millisecond

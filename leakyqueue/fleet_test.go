@@ -157,6 +157,55 @@ func TestFleetSharesPauses(t *testing.T) {
 	})
 }
 
+// Queues that keep to a pace since an upstream refused them use what they lease: nobody else can use all that they give back.
+func TestFleetKeepsWhatItSoonUses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n, rate = 8, 1000
+		f := newFleet(t, n, time.Millisecond, Config{}, limit.PerSecond(rate))
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		var refused [n]bool
+		var wg sync.WaitGroup
+		for i := range n {
+			f.rules[i].Learn(Learning{})
+			for range 16 {
+				wg.Go(func() {
+					for {
+						var ticket Ticket
+						if _, err := f.queues[i].Depart(ctx, Demand{Keys: []Key{{Rule: f.rules[i]}}}, &ticket); err != nil {
+							return
+						}
+						f.note(i)
+						time.Sleep(time.Millisecond)
+						answer := Answer{Verdict: Accepted}
+						f.mu.Lock()
+						if f.now() > 500*time.Millisecond && !refused[i] {
+							refused[i] = true
+							answer = Answer{Verdict: Limited, Pause: 200 * time.Millisecond}
+						}
+						f.mu.Unlock()
+						ticket.Answered(answer)
+						ticket.Done()
+					}
+				})
+			}
+		}
+		time.Sleep(1500 * time.Millisecond) // they are in their stride again
+		f.fakePacer.mu.Lock()
+		before := f.unused
+		f.fakePacer.mu.Unlock()
+		time.Sleep(time.Second)
+		f.fakePacer.mu.Lock()
+		unused := f.unused - before
+		f.fakePacer.mu.Unlock()
+		wg.Wait()
+		if unused > rate/50 {
+			t.Errorf("%d of %d departures given back in a second in which all wait, want none", unused, rate)
+		}
+		f.close()
+	})
+}
+
 func TestFleetSharesSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 4, time.Millisecond, Config{}, limit.Concurrent(10))
@@ -183,6 +232,33 @@ func TestFleetSharesSlots(t *testing.T) {
 		}
 		if n := len(f.all()); n < 1800 {
 			t.Errorf("%d departures in 10 s, want almost 2000", n)
+		}
+		f.close()
+	})
+}
+
+// Slots whose lease has ended may be those of others, whoever hasn't been told so yet.
+func TestFleetKeepsNoSlotsBeyondTheirLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1, time.Millisecond, Config{}, limit.Concurrent(4))
+		f.slotLease = time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		f.keepBusy(ctx, &wg, 0, 10, 50*time.Millisecond, Demand{})
+		time.Sleep(2500 * time.Millisecond)
+		f.fakePacer.mu.Lock()
+		for _, b := range f.buckets {
+			b.share(f.fakePacer) // they are renewed
+		}
+		f.fakePacer.mu.Unlock()
+		wg.Wait()
+		var n [4]int // departures in each second
+		for _, at := range f.all() {
+			n[at/time.Second]++
+		}
+		if n[0] < 70 || n[1] > 4 || n[2] < 30 || n[2] > 45 || n[3] < 30 || n[3] > 45 {
+			t.Errorf("%v departures in each second, want 80, none, and 40 each", n)
 		}
 		f.close()
 	})

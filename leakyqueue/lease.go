@@ -336,7 +336,7 @@ func (l *lease) asksLocked(now time.Duration) (_ Ask, ok bool) {
 	}
 	need, high := l.needLocked(now)
 	if !l.asking {
-		l.handBackLocked(need)
+		l.handBackLocked(need + l.soonLocked(now))
 	}
 	if l.asking || l.notUntil > now {
 		return Ask{}, false
@@ -404,6 +404,9 @@ func (l *lease) needLocked(now time.Duration) (need, high int64) {
 				if b.slots != 0 {
 					free = min(free, int64(b.slots-b.out))
 				}
+				if b.gateShut(now) {
+					free = 0
+				}
 				if !b.learn.isCalm() { // what it holds back isn't known in advance
 					if t := b.learn.earliest(b, now, 0, 1); t > now+l.lead {
 						free = 0
@@ -423,6 +426,28 @@ func (l *lease) needLocked(now time.Duration) (need, high int64) {
 		}
 	}
 	return need, high
+}
+
+// soonLocked is how many units those want who were at the lease, and wait for what one of its buckets has learnt: for a moment
+// after each departure, if that is a pace. What is at hand for them isn't given back, since others can't use all of that.
+func (l *lease) soonLocked(now time.Duration) (units int64) {
+	for _, b := range l.of {
+		if b.parked.n == 0 || b.learn.isCalm() || l.atHand() == 0 {
+			continue
+		}
+		by := now + l.slack()
+		for i := range b.parked.levels {
+			for _, n := range b.parked.levels[i] {
+				if n.line.buckets[len(n.line.buckets)-1] != l.at {
+					continue
+				}
+				all := n.waiting()
+				soon := sort.Search(all, func(i int) bool { return b.learn.earliest(b, now, int64(i), 1) > by })
+				units += n.costs[len(n.costs)-1] * int64(soon) / int64(all)
+			}
+		}
+	}
+	return units
 }
 
 // runsLocked are those who wait for the lease, as many as make up the missing units, without those for whom there

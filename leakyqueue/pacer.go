@@ -67,10 +67,11 @@ type Watcher interface {
 	// Resumed: the pauses are over.
 	Resumed()
 
-	// Slots: so many requests may be out. Fewer than are out already: nobody leaves until that many are back. Lost says that
-	// the slots had been given to others, since it was not heard in time that this queue still held them. It returns how many
-	// are out now.
-	Slots(n int, lost bool) (out int)
+	// Slots: so many requests may be out. Fewer than are out already: nobody leaves until that many are back. From until on
+	// others may have the slots, so nobody leaves then before it is told anew; the zero Time is never. Lost says that the slots
+	// had been given to others, since it was not heard in time that this queue still held them. It returns how many are out
+	// now.
+	Slots(n int, until time.Time, lost bool) (out int)
 
 	// Queues says how many queues share the bucket, this one included.
 	Queues(n int)

@@ -54,7 +54,7 @@ func (q *Queue) adoptLocked(b *bucket, set limit.Set, now time.Duration) {
 	}
 	b.slots, b.ordinary = set.Slots(), set.OrdinarySlots()
 	if b.fleet != nil {
-		b.fleet.declare(set, &b.state)
+		b.fleet.declare(set)
 		b.fleet.allLeases(q.closeLease) // they open anew, for these limits
 		b.gate()
 		q.touchGate(b)

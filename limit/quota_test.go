@@ -276,3 +276,28 @@ func FuzzQuota(f *testing.F) {
 	f.Add([]byte("00000000000000000000"))
 	f.Fuzz(hear)
 }
+
+// What is left for several is used up by them together, and not by each.
+func TestQuotaAmong(t *testing.T) {
+	const n = 4
+	clients := make([]limit.Quota, n)
+	inFlight := make([]int64, n)
+	for i := range clients {
+		clients[i].Among(n)
+		clients[i].Tell(limit.Count{Limit: 100, Remaining: 41, Reset: time.Minute}, 0, 0, 0, 0)
+	}
+	left := 0
+	for sent := true; sent; {
+		sent = false
+		for i := range clients {
+			if clients[i].Earliest(time.Second, 1, inFlight[i], inFlight[i], 0, limit.SpreadNone) == time.Second {
+				inFlight[i]++
+				left++
+				sent = true
+			}
+		}
+	}
+	if left != 40 {
+		t.Errorf("%d left of the 41 that there were for %d, want 40", left, n)
+	}
+}

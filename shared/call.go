@@ -22,9 +22,10 @@ type call struct {
 	weight   int           // how many shares the instance has; 0: one
 	horizon  time.Duration // how far ahead departures are reserved
 
-	// known is set if this instance has seen the states, and they can't have expired: if one is missing
-	// it was lost. used is then what its windows counted at the last reply, as there.
-	known bool
+	// known says of each bucket whether this instance has seen its state, and it can't have expired: if it
+	// is missing, it was lost. used is then what its windows counted at the last reply, as there. What was
+	// reserved before is no longer handed back.
+	known []bool
 	used  [][]int64
 	// recovering has rates start no earlier than a horizon from now: others may be using up what they
 	// reserved before an outage.
@@ -94,7 +95,7 @@ func (c *call) args() []any {
 		a = append(a, "")
 	}
 	a = append(a, micros(c.horizon), max(1, c.weight), c.instance, micros(membership),
-		flag(c.known), flag(c.recovering), flag(c.refused), len(c.buckets))
+		c.seen(), flag(c.recovering), flag(c.refused), len(c.buckets))
 	for i, b := range c.buckets {
 		owed := int64(0)
 		if i < len(c.owed) {
@@ -159,6 +160,18 @@ func (c *call) wanted(i int) int {
 		}
 	}
 	return n
+}
+
+// seen has a digit for each bucket.
+func (c *call) seen() string {
+	digits := make([]byte, len(c.buckets))
+	for i := range digits {
+		digits[i] = '0'
+		if i < len(c.known) && c.known[i] {
+			digits[i] = '1'
+		}
+	}
+	return string(digits)
 }
 
 func flag(b bool) int {

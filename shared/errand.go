@@ -1,6 +1,8 @@
 package shared
 
 import (
+	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,6 +19,27 @@ type errand struct {
 	done func(reply any, err error, sent, received time.Duration)
 
 	command *redis.Cmd
+}
+
+// command is a call of a script. The client may send it again as its options say, but not when we don't wait for it any
+// longer: a Redis that hung finds all that was sent to it when it goes on, and would count each.
+type command struct {
+	*redis.Cmd
+	late *atomic.Bool
+}
+
+func (c command) NoRetry() bool { return c.late.Load() }
+
+// call has the script run.
+func (e *errand) call(ctx context.Context, late *atomic.Bool) redis.Cmder {
+	args := make([]any, 0, 3+len(e.keys)+len(e.args))
+	args = append(args, "evalsha", e.script.Hash(), len(e.keys))
+	for _, k := range e.keys {
+		args = append(args, k)
+	}
+	e.command = redis.NewCmd(ctx, append(args, e.args...)...)
+	e.command.SetFirstKeyPos(3)
+	return command{e.command, late}
 }
 
 // line is errands that wait to go together. Store.mu guards it.
@@ -72,7 +95,9 @@ func (s *Store) fly(l *line) {
 // notice of a context's. What comes after that is true all the same.
 func (s *Store) run(batch []*errand) {
 	s.counts.roundTrips.Add(1)
-	late := time.AfterFunc(s.deadline(batch), func() {
+	late := new(atomic.Bool)
+	deadline := time.AfterFunc(s.deadline(batch), func() {
+		late.Store(true)
 		for _, e := range batch {
 			e.group.fails(errTimeout)
 		}
@@ -80,14 +105,13 @@ func (s *Store) run(batch []*errand) {
 	ctx := s.calls
 	sent := s.now()
 	if len(batch) == 1 {
-		e := batch[0]
-		e.command = e.script.EvalSha(ctx, s.rdb, e.keys, e.args...)
+		_ = s.rdb.Process(ctx, batch[0].call(ctx, late)) // each command has its error
 	} else {
 		pipe := s.rdb.Pipeline()
 		for _, e := range batch {
-			e.command = e.script.EvalSha(ctx, pipe, e.keys, e.args...)
+			_ = pipe.Process(ctx, e.call(ctx, late))
 		}
-		_, _ = pipe.Exec(ctx) // each command has its error
+		_, _ = pipe.Exec(ctx)
 	}
 	received := s.now()
 	for _, e := range batch {
@@ -101,14 +125,14 @@ func (s *Store) run(batch []*errand) {
 		}
 		s.finish(e, reply, err, sent, received)
 	}
-	late.Stop()
+	deadline.Stop()
 }
 
 func (s *Store) finish(e *errand, reply any, err error, sent, received time.Duration) {
 	if err != nil {
 		e.group.fails(err)
 	} else {
-		e.group.isReached()
+		e.group.isReached(true)
 	}
 	e.done(reply, err, sent, received)
 }

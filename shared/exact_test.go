@@ -3,6 +3,7 @@ package shared
 import (
 	"fmt"
 	"math/big"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +32,11 @@ func TestNoDrift(t *testing.T) {
 	} {
 		t.Run(c.l.String(), func(t *testing.T) {
 			eachRedis(t, func(t *testing.T, rdb *redis.Client) {
-				exactly(t, rdb, c.total, c.l)
+				total := c.total
+				if strings.HasSuffix(t.Name(), "miniredis") {
+					total = min(total, 20_000) // it takes its time
+				}
+				exactly(t, rdb, total, c.l)
 				// The general case, too: a second rate never holds anybody.
 				exactly(t, rdb, min(c.total, 5_000), c.l, limit.PerSecond(1e9).WithBurst(limit.MaxBurst))
 			})

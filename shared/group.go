@@ -22,8 +22,10 @@ type group struct {
 	line    line // of its errands, if there are several nodes
 	clock   clock
 	live    int // instances, this one included
+	holders int // those that have slots of a concurrency, or want some
 	down    bool
 	outages int // that have begun
+	intact  int // the outage that a late answer ended, if any did
 	probed  bool
 	members map[*member]struct{}
 }
@@ -52,7 +54,7 @@ func (g *group) outageLocked() leakyqueue.Outage {
 	case FailClosed:
 		return leakyqueue.Outage{Mode: leakyqueue.RefuseAll}
 	default:
-		n := max(g.live, g.s.cfg.ExpectedInstances)
+		n := max(g.live, g.holders, g.s.cfg.ExpectedInstances)
 		return leakyqueue.Outage{Mode: leakyqueue.ShareLocally, Share: g.s.share / float64(n)}
 	}
 }
@@ -99,8 +101,9 @@ func (g *group) fails(err error) {
 	g.tell()
 }
 
-// isReached notes that it was. Whatever is waited for from before is true all the same, and so the end of an outage.
-func (g *group) isReached() {
+// isReached notes that it was. Whatever is waited for from before is true all the same, and so the end of an outage: if
+// that is how it ends, Redis is the same as before, with all that it knew.
+func (g *group) isReached(answered bool) {
 	s := g.s
 	s.mu.Lock()
 	s.reached = true
@@ -109,6 +112,9 @@ func (g *group) isReached() {
 		return
 	}
 	g.down = false
+	if answered {
+		g.intact = g.outages
+	}
 	for m := range g.members {
 		m.backLocked()
 	}
@@ -151,13 +157,27 @@ func (s *Store) probe() {
 	}
 }
 
-// probe asks for a key of the group, and for those of others if there is an answer.
+// probeScript changes nothing, and can only be run where the others can: not by a replica, nor where Redis takes no writes,
+// nor on a Cluster while one of the keys is on its way to another node.
+const probeScript = `
+local r = redis.pcall('ZREM', KEYS[#KEYS], '')
+if type(r) == 'table' and not string.find(r.err, 'WRONGTYPE', 1, true) then return r end
+return 0`
+
+// probe runs a script with the keys of one of the group's buckets, and with those of others if there is an answer.
 func (g *group) probe() {
 	for g != nil {
 		s := g.s
-		err := s.rdb.Exists(s.life, s.probeKey(g.tag)).Err()
+		s.mu.Lock()
+		keys := []string{s.probeKey(g.tag)}
+		for m := range g.members {
+			keys = (&call{buckets: []*bucketKeys{m.keys}}).keys()
+			break
+		}
+		s.mu.Unlock()
+		err := s.rdb.Eval(s.life, probeScript, keys).Err()
 		if err == nil {
-			g.isReached()
+			g.isReached(false)
 		}
 		s.mu.Lock()
 		g.probed = false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,13 +15,32 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/outflow-go/outflow/internal/fleettest"
 	"github.com/outflow-go/outflow/internal/redistest"
 	"github.com/outflow-go/outflow/leakyqueue"
 	"github.com/outflow-go/outflow/limit"
 	"github.com/outflow-go/outflow/shared"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if run := processes[os.Getenv(processKind)]; run != nil {
+		run()
+		return
+	}
+	goleak.VerifyTestMain(m,
+		// A client that found nobody at its server looks once a second whether it may be closed.
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"),
+		goleak.Cleanup(func(code int) {
+			fleettest.PrintTable(os.Stdout)
+			os.Exit(code)
+		}))
+}
+
+// processes are what the test binary does when a test has run it again, as a process of its own, by the value of
+// processKind in its environment.
+var processes = map[string]func(){}
+
+const processKind = "OUTFLOW_TEST_PROCESS"
 
 // onRedis runs a test against a fake within the process and, where there is one, against redis-server.
 func onRedis(t *testing.T, test func(t *testing.T, addr string)) {
@@ -174,6 +194,9 @@ func (f *fleet) departures() []time.Duration {
 	slices.Sort(all)
 	return all
 }
+
+// lateness is how late a departure may be used: 50 ms (leaseSlack), and the lead, which is 3 round trips.
+const lateness = 60 * time.Millisecond
 
 // within is how many of the moments are from one to another.
 func within(all []time.Duration, from, to time.Duration) int {

@@ -18,7 +18,8 @@ type lessor struct {
 	shares     int // Store.shares, as of the buckets
 	knownUntil time.Duration
 	used       [][]int64
-	outages    int // of the group, as of the last answer
+	beaten     time.Duration // when Redis was told that this instance is there
+	outages    int           // of the group, as of the last answer
 }
 
 // retryLater is when to ask again where asking was of no use.
@@ -71,16 +72,19 @@ func (l *lessor) ask(a leakyqueue.Ask, granted func(leakyqueue.Grant)) {
 	if l.shares != s.shares {
 		l.compileLocked()
 	}
+	now := s.now()
 	c := &call{
 		buckets:    l.buckets,
 		owed:       a.Owed,
-		instance:   s.instance,
-		known:      s.now() < l.knownUntil,
-		recovering: l.outages != l.g.outages,
+		known:      slices.Repeat([]bool{now < l.knownUntil}, len(l.buckets)),
+		recovering: l.outages != l.g.outages && l.g.intact != l.g.outages,
 		refused:    l.refusedLocked(),
 		horizon:    s.cfg.Horizon,
 		used:       l.used,
 		around:     time.Now(),
+	}
+	if l.beaten == 0 || now-l.beaten >= heartbeat {
+		c.instance, l.beaten = s.instance, now
 	}
 	for _, r := range a.Runs {
 		c.runs = append(c.runs, run{n: r.N, high: r.High, costs: r.Costs})
@@ -123,6 +127,10 @@ func (l *lessor) grant(c *call, answer any, err error, sent, received time.Durat
 	l.knownUntil = received + r.expires
 	l.used = r.used
 	grant.Retry = 0
+	if len(r.slots) == 0 && len(c.runs) > 0 {
+		// Nothing is leased so far ahead: a longer pause is on, or a wider bucket would be kept for a narrower one.
+		grant.Retry = max(time.Millisecond, moment(r.tail-r.now)-s.cfg.Horizon)
+	}
 	grant.Tail = l.g.clock.local(moment(r.tail))
 	grant.Lead = l.g.clock.lead(s.cfg.Horizon)
 	grant.Leased = make([]leakyqueue.Leased, len(r.slots))

@@ -397,7 +397,7 @@ func (r *Regions) lease(a answer) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	n, lost, _, err := parseSlots(v, nil)
+	n, lost, _, _, err := parseSlots(v, nil)
 	if err != nil {
 		return record{}, err
 	}

@@ -79,11 +79,11 @@ func (m *member) askSlotsLocked() {
 	m.s.sendLocked(&errand{group: m.g, script: slotsScript, keys: keys, args: args, done: m.gotSlots})
 }
 
-func (m *member) gotSlots(reply any, err error, _, _ time.Duration) {
-	n, lost, unmet, err := parseSlots(reply, err)
+func (m *member) gotSlots(reply any, err error, sent, _ time.Duration) {
+	n, lost, unmet, holders, err := parseSlots(reply, err)
 	out := 0
-	if err == nil {
-		out = m.watcher.Slots(n, lost)
+	if err == nil { // and by Redis the lease ends later than a lease after this was sent
+		out = m.watcher.Slots(n, m.s.epoch.Add(sent+m.s.cfg.SlotLease), lost)
 	}
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
@@ -95,6 +95,7 @@ func (m *member) gotSlots(reply any, err error, _, _ time.Duration) {
 	if err != nil || m.left {
 		return
 	}
+	m.g.holders = holders
 	// Until Redis hears that fewer are out it counts those that could have been, so it hears at once.
 	before := sl.granted
 	sl.granted, sl.unmet, sl.out, sl.excess = n, unmet, out, max(n, out)
@@ -103,23 +104,23 @@ func (m *member) gotSlots(reply any, err error, _, _ time.Duration) {
 	}
 }
 
-func parseSlots(reply any, err error) (n int, lost, unmet bool, _ error) {
+func parseSlots(reply any, err error) (n int, lost, unmet bool, holders int, _ error) {
 	if err != nil {
-		return 0, false, false, err
+		return 0, false, false, 0, err
 	}
-	var v [3]int64
+	var v [4]int64
 	list, _ := reply.([]any)
 	for i := range v {
 		if i >= len(list) {
-			return 0, false, false, fmt.Errorf("shared: slots.lua returned %d values, want %d", len(list), len(v))
+			return 0, false, false, 0, fmt.Errorf("shared: slots.lua returned %d values, want %d", len(list), len(v))
 		}
 		x, ok := list[i].(int64)
 		if !ok || x < 0 || x > limit.MaxConcurrent {
-			return 0, false, false, fmt.Errorf("shared: slots.lua returned %v, want 0 to %d", list[i], limit.MaxConcurrent)
+			return 0, false, false, 0, fmt.Errorf("shared: slots.lua returned %v, want 0 to %d", list[i], limit.MaxConcurrent)
 		}
 		v[i] = x
 	}
-	return int(v[0]), v[1] != 0, v[2] != 0, nil
+	return int(v[0]), v[1] != 0, v[2] != 0, int(v[3]), nil
 }
 
 // turn is how long instances have slots if there are fewer of those; it is in slots.lua, too.

@@ -5,7 +5,7 @@
 -- KEYS  1 hash: instance -> count   2 hash: instance -> how many it wants   3 zset: instance -> when its lease ends, us
 -- ARGV  1 instance   2 wanted   3 out   4 the count that it believes to have   5 slots there are   6 lease, us
 --       7 channel   8 message for those who have to ask again   9 time, us; '' is Redis'
--- reply {count that it may have, 1 if it had lost its lease, 1 if it is to ask again}
+-- reply {count that it may have, 1 if it had lost its lease, 1 if it is to ask again, how many instances have or want some}
 local me, want, out, had = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local slots, lease = tonumber(ARGV[5]), tonumber(ARGV[6])
 local now = tonumber(ARGV[9])
@@ -85,4 +85,4 @@ for _, w in ipairs(wants) do
   if w.id ~= me and has > share[w.id] then more = true end
 end
 if less and (more or count < mine) then redis.call('PUBLISH', ARGV[7], ARGV[8]) end
-return {grant, lost, grant < (share[me] or 0) and 1 or (want > grant and 1 or 0)}
+return {grant, lost, grant < (share[me] or 0) and 1 or (want > grant and 1 or 0), redis.call('ZCARD', KEYS[3])}

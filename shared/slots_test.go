@@ -10,9 +10,13 @@ import (
 	"github.com/outflow-go/outflow/shared"
 )
 
+// patient has no outage, in which everybody has a slot at least: one begins where a machine is busy with other tests for
+// longer than the timeout.
+var patient = shared.Config{Timeout: 10 * time.Second}
+
 func TestSlotsAreSharedAndUsed(t *testing.T) {
 	onRedis(t, func(t *testing.T, addr string) {
-		f := startFleet(t, 4, addr, shared.Config{}, limit.Concurrent(10))
+		f := startFleet(t, 4, addr, patient, limit.Concurrent(10))
 		f.run(3*time.Second, 10, 20*time.Millisecond)
 		if n := f.most.Load(); n > 10 {
 			t.Errorf("%d requests out at once, want at most 10", n)
@@ -31,7 +35,7 @@ func TestSlotsAreSharedAndUsed(t *testing.T) {
 // With fewer slots than instances everybody gets its turn.
 func TestSlotsTakeTurns(t *testing.T) {
 	onRedis(t, func(t *testing.T, addr string) {
-		f := startFleet(t, 3, addr, shared.Config{}, limit.Concurrent(1))
+		f := startFleet(t, 3, addr, patient, limit.Concurrent(1))
 		f.run(3*time.Second, 5, 10*time.Millisecond)
 		if n := f.most.Load(); n > 1 {
 			t.Errorf("%d requests out at once, want at most 1", n)
@@ -102,3 +106,37 @@ func TestSlotsThatWereLostAreTold(t *testing.T) {
 
 // release doesn't wait for those who hold their slots for ever.
 func (f *fleet) release(wg *sync.WaitGroup) { close(f.over); wg.Wait() }
+
+// Also those who share slots and no rate know how many they are, so that in an outage each has its part of them.
+func TestSlotsInAnOutage(t *testing.T) {
+	onRedis(t, func(t *testing.T, addr string) {
+		const n, slots = 3, 12
+		f := startFleet(t, n, addr, shared.Config{SlotLease: time.Second, Timeout: 300 * time.Millisecond}, limit.Concurrent(slots))
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer cancel()
+		var wg sync.WaitGroup
+		for _, i := range f.instances {
+			f.busy(ctx, &wg, i, slots, 10*time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		for k, i := range f.instances {
+			if got := i.store.Stats().Instances; got != n {
+				t.Errorf("instance %d knows of %d instances, want %d", k, got, n)
+			}
+			i.cut.Store(true)
+		}
+		wg.Wait()
+		for _, i := range f.instances {
+			if i.store.Stats().Outages == 0 {
+				t.Error("there was no outage")
+			}
+			i.cut.Store(false)
+		}
+		if most := f.most.Load(); most > slots {
+			t.Errorf("%d requests out at once, want at most %d", most, slots)
+		}
+		if left := within(f.departures(), 1500*time.Millisecond, 2500*time.Millisecond); left < 800 {
+			t.Errorf("%d departures in the last second, want almost 1200", left)
+		}
+	})
+}

@@ -277,7 +277,7 @@ func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, g := range s.groups {
-		st.Instances = max(st.Instances, g.live)
+		st.Instances = max(st.Instances, g.live, g.holders)
 		if g.down {
 			st.Down++
 		}

@@ -284,7 +284,7 @@ func TestAnyGarbage(t *testing.T) {
 			}
 			b := testBucket(t, limits...)
 			c := asks(5, b)
-			c.known = random.IntN(2) == 0
+			c.known = []bool{random.IntN(2) == 0}
 			c.do(t, rdb)
 			state := rdb.Get(ctx, b.state).Val()
 			switch random.IntN(8) {
@@ -359,4 +359,29 @@ func TestHostileReplies(t *testing.T) {
 			t.Errorf("%v is taken for %+v", v, rep)
 		}
 	}
+}
+
+// TestACL has a user who may do what the comment in script.go says, and nothing else.
+func TestACL(t *testing.T) {
+	t.Run("redis-server", func(t *testing.T) {
+		rdb := realRedis(t)
+		ctx := context.Background()
+		err := rdb.Do(ctx, "ACL", "SETUSER", "least", "on", "nopass", "~test:*", "&pauses", "-@all",
+			"+evalsha", "+eval", "+time", "+get", "+set", "+del", "+pttl", "+pexpire", "+publish", "+zadd", "+zcard", "+zcount",
+			"+zrange", "+zrangebyscore", "+zrevrangebyscore", "+zremrangebyscore", "+zscore").Err()
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, Username: "least", Password: "x", Protocol: 2, DisableIdentity: true})
+		defer least.Close()
+		limits := append(everyKind(), limit.SlidingWindow(7, time.Minute).WithHeadroom(0.3))
+		c := asks(5, testBucket(t, limits...), testBucket(t, limit.PerSecond(10)))
+		c.clock = 0
+		for range 3 {
+			rep := c.do(t, least)
+			c.back = rep.slots
+		}
+		p := pause{bucket: c.buckets[0], length: time.Second, most: time.Minute, channel: "pauses"}
+		p.do(t, least)
+	})
 }
