@@ -264,6 +264,25 @@ func (w *watching) Queues(n int) {
 	})
 }
 
+// Sooner has what is leased for later be leased anew.
+func (w *watching) Sooner(after time.Time) {
+	w.do(func(b *bucket, now time.Duration) {
+		t := after.Sub(w.q.epoch)
+		b.fleet.allLeases(func(l *lease) {
+			n := 0
+			for n < len(l.hand) && l.hand[len(l.hand)-1-n].due > t {
+				n++
+			}
+			l.tail = min(l.tail, max(t, now)) // what it was isn't so any more
+			if n > 0 {
+				l.giveBack(n)
+				w.q.touch(l)
+				w.q.dispatchLocked(l.at, now)
+			}
+		})
+	})
+}
+
 // Outage has the bucket's own state take over, or the lease. Of the limits that state has a share, in which what has
 // left from here counts, and no burst: it follows on what was leased.
 func (w *watching) Outage(o Outage) {

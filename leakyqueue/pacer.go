@@ -76,6 +76,10 @@ type Watcher interface {
 	// Queues says how many queues share the bucket, this one included.
 	Queues(n int)
 
+	// Sooner says that the limits have become wider: what is at hand and due after that can be had sooner. It is given back
+	// and asked for again.
+	Sooner(after time.Time)
+
 	// Outage says whether departures can be leased at all.
 	Outage(o Outage)
 }

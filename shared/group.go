@@ -55,7 +55,7 @@ func (g *group) outageLocked() leakyqueue.Outage {
 		return leakyqueue.Outage{Mode: leakyqueue.RefuseAll}
 	default:
 		n := max(g.live, g.holders, g.s.cfg.ExpectedInstances)
-		return leakyqueue.Outage{Mode: leakyqueue.ShareLocally, Share: 1 / float64(n)}
+		return leakyqueue.Outage{Mode: leakyqueue.ShareLocally, Share: g.s.share / float64(n)}
 	}
 }
 

@@ -20,6 +20,9 @@ func (m *member) Heard(a leakyqueue.Answer, _ int) {
 	}
 	if now := s.now(); (m.beaten == 0 || now-m.beaten >= heartbeat) && !m.g.down && !s.closed && !m.left {
 		m.beaten = now
+		if m.shares != s.shares {
+			m.keys, m.shares = s.bucketLocked(m.of), s.shares
+		}
 		c := &call{
 			buckets:  []*bucketKeys{m.keys},
 			instance: s.instance,

@@ -22,19 +22,20 @@ func (s *Store) tag(b leakyqueue.Shared) string {
 // probeKey is a key of a group that there isn't: to ask for it tells whether the group can be reached.
 func (s *Store) probeKey(tag string) string { return s.cfg.Prefix + ":{" + tag + "}:probe" }
 
-// bucket is what the scripts need to know of a bucket whose limits can be shared.
-func (s *Store) bucket(b leakyqueue.Shared) *bucketKeys {
-	keys, err := s.compile(b)
+// bucketLocked is what the scripts need to know of a bucket whose limits can be shared.
+func (s *Store) bucketLocked(b leakyqueue.Shared) *bucketKeys {
+	keys, err := s.compile(b, s.share)
 	if err != nil {
 		panic("shared: a bucket whose limits weren't checked: " + err.Error())
 	}
 	return keys
 }
 
-func (s *Store) compile(b leakyqueue.Shared) (*bucketKeys, error) {
+// compile has the limits be a share of those that are declared.
+func (s *Store) compile(b leakyqueue.Shared, share float64) (*bucketKeys, error) {
 	limits := make([]limit.Limit, len(b.Limits))
 	for i, l := range b.Limits {
-		limits[i] = l.Scaled(s.cfg.Share)
+		limits[i] = l.Scaled(share)
 	}
 	return newNamedBucket(s.cfg.Prefix+":", s.tag(b), bucketName(b), b.Key, s.cfg.Version, limits...)
 }

@@ -9,11 +9,13 @@ import (
 
 // lessor leases departures that some buckets hold jointly.
 type lessor struct {
-	g       *group
-	tenant  leakyqueue.Tenant // nil for a part of a spread
-	buckets []*bucketKeys
+	g      *group
+	tenant leakyqueue.Tenant // nil for a part of a spread
+	of     []leakyqueue.Shared
 
 	// Guarded by Store.mu.
+	buckets    []*bucketKeys
+	shares     int // Store.shares, as of the buckets
 	knownUntil time.Duration
 	used       [][]int64
 	beaten     time.Duration // when Redis was told that this instance is there
@@ -40,12 +42,19 @@ func (s *Store) Open(of []leakyqueue.Shared, t leakyqueue.Tenant) leakyqueue.Les
 }
 
 func (s *Store) lessorLocked(of []leakyqueue.Shared) *lessor {
-	l := &lessor{g: s.groupLocked(s.tag(of[0]))}
-	for _, b := range of {
-		l.buckets = append(l.buckets, s.bucket(b))
-	}
+	l := &lessor{g: s.groupLocked(s.tag(of[0])), of: of}
+	l.compileLocked()
 	l.outages = l.g.outages
 	return l
+}
+
+// compileLocked has the buckets be of the Store's share. Those of calls that are on their way stay as they are.
+func (l *lessor) compileLocked() {
+	s := l.g.s
+	l.buckets, l.shares = make([]*bucketKeys, len(l.of)), s.shares
+	for i, b := range l.of {
+		l.buckets[i] = s.bucketLocked(b)
+	}
 }
 
 // Ask has departures be leased, and others be given back.
@@ -59,6 +68,9 @@ func (l *lessor) ask(a leakyqueue.Ask, granted func(leakyqueue.Grant)) {
 	if l.g.down || s.closed {
 		go granted(leakyqueue.Grant{From: s.epoch, Retry: retryLater}) // not from within the call
 		return
+	}
+	if l.shares != s.shares {
+		l.compileLocked()
 	}
 	now := s.now()
 	c := &call{
@@ -83,14 +95,17 @@ func (l *lessor) ask(a leakyqueue.Ask, granted func(leakyqueue.Grant)) {
 		c.back = append(c.back, slot{at: leased.at, off: leased.off, costs: a.Back[i].Costs})
 	}
 	s.counts.givenBack.Add(uint64(len(a.Back)))
-	outages := l.g.outages
+	l.gaugeAskLocked(a)
+	outages, share := l.g.outages, s.share
 	s.sendLocked(&errand{group: l.g, script: leaseScript, keys: c.keys(), args: c.args(), done: func(reply any, err error, sent, received time.Duration) {
 		if err == nil {
 			s.mu.Lock()
 			l.outages = outages
 			s.mu.Unlock()
 		}
-		granted(l.grant(c, reply, err, sent, received))
+		g := l.grant(c, reply, err, sent, received)
+		granted(g)
+		l.granted(c, g, share)
 	}})
 }
 
@@ -109,6 +124,7 @@ func (l *lessor) grant(c *call, answer any, err error, sent, received time.Durat
 	s.mu.Lock()
 	l.g.clock.heard(sent, received, moment(r.now))
 	l.g.live = slices.Max(r.live)
+	l.gaugeReplyLocked(c, &r, received)
 	l.knownUntil = received + r.expires
 	l.used = r.used
 	grant.Retry = 0
@@ -137,6 +153,22 @@ func (l *lessor) grant(c *call, answer any, err error, sent, received time.Durat
 		f()
 	}
 	return grant
+}
+
+// granted looks after what was leased by a share that was smaller than it is now.
+func (l *lessor) granted(c *call, g leakyqueue.Grant, share float64) {
+	s := l.g.s
+	s.mu.Lock()
+	n := len(g.Leased)
+	late := n > 0 && g.Leased[n-1].Due > s.now()+s.cfg.Horizon && share < s.share
+	s.mu.Unlock()
+	if late {
+		var keys []string
+		for _, b := range c.buckets {
+			keys = append(keys, b.key)
+		}
+		s.sooner(keys)
+	}
 }
 
 // Close gives back what wasn't used.

@@ -13,10 +13,12 @@ type member struct {
 	id      string // of all instances' members
 	g       *group
 	key     string
-	keys    *bucketKeys
+	of      leakyqueue.Shared
 	watcher leakyqueue.Watcher
 
 	// Guarded by Store.mu.
+	keys        *bucketKeys
+	shares      int // Store.shares, as of the keys
 	left        bool
 	live        int           // instances that share the bucket, as it knows; 0: it doesn't
 	refused     bool          // the upstream has refused somebody, of which Redis wasn't told yet
@@ -28,7 +30,10 @@ type member struct {
 
 // Check says why a bucket's limits can't be shared: the error wraps limit.ErrInvalid and names the limit.
 func (s *Store) Check(b leakyqueue.Shared) error {
-	_, err := s.compile(b)
+	s.mu.Lock()
+	share := min(s.share, s.leastShare)
+	s.mu.Unlock()
+	_, err := s.compile(b, share)
 	return err
 }
 
@@ -37,8 +42,8 @@ func (s *Store) Join(b leakyqueue.Shared, w leakyqueue.Watcher) leakyqueue.Membe
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.joined++
-	m := &member{s: s, id: s.instance + "." + strconv.Itoa(s.joined), key: bucketName(b), keys: s.bucket(b), watcher: w}
-	m.slots = slotsOf(b.Limits, s.cfg.Share)
+	m := &member{s: s, id: s.instance + "." + strconv.Itoa(s.joined), key: bucketName(b), of: b, keys: s.bucketLocked(b), shares: s.shares, watcher: w}
+	m.slots.most = slotsOf(b.Limits, s.share)
 	m.g = s.groupLocked(s.tag(b))
 	m.g.members[m] = struct{}{}
 	if s.byKey[m.key] == nil {

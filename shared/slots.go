@@ -31,14 +31,14 @@ type slots struct {
 	when    time.Duration
 }
 
-func slotsOf(limits []limit.Limit, share float64) slots {
-	var s slots
+// slotsOf is how many slots limits have; 0: any number.
+func slotsOf(limits []limit.Limit, share float64) (most int) {
 	for _, l := range limits {
-		if n, ok := l.Scaled(share).Slots(); ok && (s.most == 0 || n < s.most) {
-			s.most = n
+		if n, ok := l.Scaled(share).Slots(); ok && (most == 0 || n < most) {
+			most = n
 		}
 	}
-	return s
+	return most
 }
 
 // Slots asks for slots.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,8 +74,8 @@ type Config struct {
 	// go by their own.
 	Version uint64
 
-	// Share is the part of each limit that this Redis has, where there are several: above 0 to 1. Defaults to 1. See
-	// [Regions].
+	// Share is the part of each limit that this Redis has, where there are several: above 0 to 1. Defaults to 1. With
+	// [Regions] it changes while they run.
 	Share float64
 
 	// Spread keeps each bucket by itself, so that those of one group are spread over the nodes of a Cluster. Departures
@@ -141,16 +143,21 @@ type Store struct {
 	counts    counts
 	clockless atomic.Bool // scripts may not ask for the time
 
-	mu      sync.Mutex // guards what follows, and every group, lessor and member
-	groups  map[string]*group
-	line    *line // of errands for any group, unless there are several nodes
-	reached bool  // the last call was answered
-	closed  bool
-	probing bool // the loop that looks for groups that can be reached again runs
-	renewal bool // that which renews slots does
-	hearing bool // that which hears events does
-	byKey   map[string]map[*member]struct{}
-	joined  int // members ever
+	mu         sync.Mutex // guards what follows, and every group, lessor and member
+	groups     map[string]*group
+	share      float64           // of the limits
+	shares     int               // that there have been before
+	leastShare float64           // that there will be
+	regions    *Regions          // nil: the share stays what it is
+	gauges     map[string]*gauge // of buckets, if there are regions
+	line       *line             // of errands for any group, unless there are several nodes
+	reached    bool              // the last call was answered
+	closed     bool
+	probing    bool // the loop that looks for groups that can be reached again runs
+	renewal    bool // that which renews slots does
+	hearing    bool // that which hears events does
+	byKey      map[string]map[*member]struct{}
+	joined     int // members ever
 
 	life    context.Context // of the loops: ends with Close
 	end     context.CancelFunc
@@ -188,24 +195,76 @@ func New(rdb redis.UniversalClient, cfg Config) (*Store, error) {
 	life, end := context.WithCancel(context.Background())
 	calls, giveUp := context.WithCancel(context.Background())
 	return &Store{
-		rdb:      rdb,
-		cfg:      cfg,
-		instance: rand.Text()[:13],
-		epoch:    time.Now(),
-		several:  !single,
-		groups:   make(map[string]*group),
-		line:     new(line),
-		reached:  true,
-		byKey:    make(map[string]map[*member]struct{}),
-		life:     life,
-		end:      end,
-		calls:    calls,
-		giveUp:   giveUp,
+		rdb:        rdb,
+		cfg:        cfg,
+		instance:   rand.Text()[:13],
+		epoch:      time.Now(),
+		several:    !single,
+		groups:     make(map[string]*group),
+		share:      cfg.Share,
+		leastShare: cfg.Share,
+		line:       new(line),
+		reached:    true,
+		byKey:      make(map[string]map[*member]struct{}),
+		life:       life,
+		end:        end,
+		calls:      calls,
+		giveUp:     giveUp,
 	}, nil
 }
 
 // now is the time since the epoch.
 func (s *Store) now() time.Duration { return time.Since(s.epoch) }
+
+// setShare has the limits be another share of those that are declared: for what is leased from now on, for slots, and for
+// what is left to each instance in an outage.
+func (s *Store) setShare(share float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if share == s.share {
+		return
+	}
+	if share > s.share && !s.closed {
+		s.loops.Go(s.soonerAll)
+	}
+	s.share = share
+	s.shares++
+	for _, g := range s.groups {
+		for m := range g.members {
+			m.slots.most = slotsOf(m.of.Limits, share)
+			if m.slots.want > 0 || m.slots.out > 0 {
+				m.askSlotsLocked()
+			}
+		}
+		if g.down && !s.closed {
+			s.loops.Go(g.tell)
+		}
+	}
+}
+
+// soonerAll has what was leased for later than a horizon, since the share was small, be leased anew.
+func (s *Store) soonerAll() {
+	s.mu.Lock()
+	keys := slices.Collect(maps.Keys(s.byKey))
+	s.mu.Unlock()
+	s.sooner(keys)
+}
+
+// sooner does so for some buckets.
+func (s *Store) sooner(keys []string) {
+	s.mu.Lock()
+	var told []leakyqueue.Watcher
+	for _, key := range keys {
+		for m := range s.byKey[key] {
+			told = append(told, m.watcher)
+		}
+	}
+	s.mu.Unlock()
+	after := time.Now().Add(s.cfg.Horizon)
+	for _, w := range told {
+		w.Sooner(after)
+	}
+}
 
 // Stats returns what the Store has done until now.
 func (s *Store) Stats() Stats {
