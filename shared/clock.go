@@ -40,9 +40,6 @@ func (c *clock) heard(sent, received, now time.Duration) {
 // local is a moment by Redis' clock as one of ours.
 func (c *clock) local(t time.Duration) time.Duration { return t + min(c.young, c.old) }
 
-// remote is a moment of ours by Redis' clock.
-func (c *clock) remote(t time.Duration) time.Duration { return t - min(c.young, c.old) }
-
 // ourClock is what to take for Redis' clock, in microseconds since 1970, if scripts may not ask for that.
 func (s *Store) ourClock() (us int64, ours bool) {
 	if !s.clockless.Load() {

@@ -6,7 +6,9 @@
 
 local max, min, fmt = math.max, math.min, string.format
 
-local now = tonumber(ARGV[1]) or tonumber(string.match(ARGV[1], '^c(%d+)$'))
+local now = tonumber(ARGV[1])
+local ours = string.match(ARGV[1], '^c(%d+)$')
+if ours then now = tonumber(ours) end
 if not now then
   local t = redis.call('TIME')
   now = t[1] * 1000000 + t[2]

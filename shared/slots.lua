@@ -8,7 +8,8 @@
 -- reply {count that it may have, 1 if it had lost its lease, 1 if it is to ask again, how many instances have or want some}
 local me, want, out, had = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local slots, lease = tonumber(ARGV[5]), tonumber(ARGV[6])
-local now = tonumber(string.match(ARGV[9], '^c(%d+)$'))
+local ours = string.match(ARGV[9], '^c(%d+)$')
+local now = ours and tonumber(ours)
 if not now then
   local t = redis.call('TIME')
   now = t[1] * 1000000 + t[2]
