@@ -256,3 +256,16 @@ func TestRealRedisRegionsOfSlots(t *testing.T) {
 		t.Errorf("%d out at once, want at most %d", most, slots+1)
 	}
 }
+
+// A region that has used a window up keeps the share for it, though it doesn't ask any more.
+func TestRealRedisRegionsOfALongWindow(t *testing.T) {
+	const n = 1000
+	w, _ := realWorld(t, 0, limit.SlidingWindow(n, time.Hour))
+	w.busyFor(3*time.Second, w.regions[0])
+	w.busyFor(3*time.Second, w.regions[1])
+	left := len(w.departures())
+	t.Logf("%d departures", left)
+	if left < n*95/100 || left > n+2 {
+		t.Errorf("%d departures, want %d to %d", left, n*95/100, n+2)
+	}
+}
