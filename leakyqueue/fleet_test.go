@@ -431,3 +431,39 @@ func TestFleetOfSeveralBuckets(t *testing.T) {
 		time.Sleep(time.Second)
 	})
 }
+
+// What was leased for much later is asked for again when the limits have become wider.
+func TestFleetAsksAgainWhenLimitsAreWider(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1, time.Millisecond, Config{}, limit.Per(1, 10*time.Second))
+		begin := time.Now()
+		left := make(chan time.Duration, 3)
+		for range 3 {
+			go func() {
+				if _, err := f.queues[0].Depart(t.Context(), Demand{Keys: []Key{{Rule: f.rules[0]}}}, nil); err != nil {
+					t.Error(err)
+				}
+				left <- time.Since(begin)
+			}()
+		}
+		time.Sleep(time.Second)
+		var told []Watcher
+		f.fakePacer.mu.Lock()
+		for _, b := range f.buckets {
+			b.interval, b.taken = 100*time.Millisecond, nil
+			for m := range b.members {
+				told = append(told, m.w)
+			}
+		}
+		f.fakePacer.mu.Unlock()
+		for _, w := range told {
+			w.Sooner(time.Now())
+		}
+		for i := range 3 {
+			if at := <-left; at > 1300*time.Millisecond {
+				t.Errorf("the %d. left after %v, want no more than 1.3 s", i+1, at)
+			}
+		}
+		f.close()
+	})
+}

@@ -101,10 +101,10 @@ func (c *RegionsConfig) alone() int { return int(math.Ceil(c.Alone*shares)) - c.
 // follows the demand.
 //
 // A region always has its base, of which all regions together have 5 %. The rest is in a ledger, as if it were the slots
-// of a concurrency (see slots.lua): a region leases of it what it makes use of and an eighth and 2.5 % more, or asks for
-// all of it if somebody waits. Where all want more than there is, each gets the same, but no more than it wants. So a
+// of a concurrency (see slots.lua): a region leases of it what it makes use of and an eighth and 2.5 to 5 % more, or asks
+// for all of it if somebody waits who can't leave soon. Of several buckets that one counts which takes the most. Where all want more than there is, each gets the same, but no more than it wants. So a
 // region that is busy alone has 95 % of the limits and its base; and where none gets what it wants, one that isn't busy
-// keeps up to an eighth of its own use, and 2.5 %, and its base, from the others.
+// keeps up to an eighth of its own use, and 5 %, and its base, from the others. A share moves in six to eight Periods.
 //
 // One instance leads those of a region: it alone talks to the ledger, and has its region's Redis tell the others, who
 // look there once in a Period and leave there what they make use of. Thereby a region is one to the ledger however many
@@ -121,17 +121,21 @@ func (c *RegionsConfig) alone() int { return int(math.Ceil(c.Alone*shares)) - c.
 // move bring the burst that goes with them along: that much of it, once.
 //
 // A region that reaches no ledger keeps its share until the Lease ends, less a tenth of it and a horizon, and then has
-// Alone. Others may have all but the bases of those that are reached then. So with k regions cut off, their bases b and
+// Alone: who has less than that then waits for half a Lease more, so that the others have come down if it is the ledger
+// that is gone. Others may have all but its base then. So with k regions cut off, their bases b and
 // Alone a, up to 1 + k·(a-b) times a rate leaves; with Alone as low as the base, no more than the rate. If none reaches
 // a ledger, all are alone: n·a times, which is 1 by default. What windows counted in a region that is cut off
 // isn't known to the ledger any more, so that up to its share may leave once more. So it is when all instances of a
 // region crash.
 //
-// A ledger that was lost, or another one, is empty at first. Who notices that it isn't known there asks for no more than
-// it has for a Lease, by which time the others have come, too. A region that nobody knew, since it is new, has up to Alone
+// A ledger that was lost, or another one, is empty at first. Who isn't known there, comes from another, or had no answer
+// the last time asks for no more than it has for a Lease, by which time the others have come, too. A region that nobody knew, since it is new, has up to Alone
 // for that long. Two ledgers that are both in use, each by regions that don't reach the other, give the pool out
 // twice: up to 1.95 times the rate leaves. Only a majority could prevent that, which of two regions is both. Who can't
 // have that gives a single ledger.
+//
+// A Redis that hung may run a call later that was given up. Until the region's next call, in a Period, the ledger may
+// count less for it than it has.
 //
 // When a region is back that was alone while others took its share, it has no more than its base until they have given
 // some of it back, some Periods later.

@@ -215,26 +215,27 @@ func TestRealRedisRegionsLeaderGone(t *testing.T) {
 // What a window counts in one region is not another's to use.
 func TestRealRedisRegionsOfAWindow(t *testing.T) {
 	const n, d = 1000, 2 * time.Second
-	w, _ := realWorld(t, 0, limit.SlidingWindow(n, d))
-	sum := w.watchSum()
-	go func() {
-		for range 60 {
-			time.Sleep(200 * time.Millisecond)
-			t.Log(time.Since(w.begin), w.regions[0].share(), w.regions[1].share(), len(w.departures()))
-		}
-	}()
-	w.busyFor(4*time.Second, w.regions[0])
-	w.busyFor(4*time.Second, w.regions[1])
-	w.busyFor(4*time.Second, w.regions...)
-	all := w.departures()
-	if most := densest(all, d); most > n+2 {
-		t.Errorf("%d departures in %v, want at most %d", most, d, n+2)
-	}
-	for _, from := range []time.Duration{2 * time.Second, 6 * time.Second, 10 * time.Second} {
-		t.Logf("from %v on: %d departures in %v", from, within(all, from, from+d), d)
-	}
-	if most := sum(); most > 1.0005 {
-		t.Errorf("the shares added up to %v", most)
+	for _, l := range []limit.Limit{limit.SlidingWindow(n, d), limit.SlidingCounter(n, d), limit.FixedWindow(n, d).ByClock()} {
+		t.Run(l.String(), func(t *testing.T) {
+			w, _ := realWorld(t, 0, l)
+			sum := w.watchSum()
+			for _, regions := range [][]*region{w.regions[:1], w.regions[1:], w.regions} {
+				w.busyFor(4*time.Second, regions...)
+			}
+			all := w.departures()
+			bound := n + 2
+			if l.Kind() != limit.KindSlidingWindow { // any span is of parts of two windows
+				bound *= 2
+			}
+			most := densest(all, d)
+			t.Logf("%d departures in 12 s, at most %d in %v", len(all), most, d)
+			if most > bound {
+				t.Errorf("%d departures in %v, want at most %d", most, d, bound)
+			}
+			if most := sum(); most > 1.0005 {
+				t.Errorf("the shares added up to %v", most)
+			}
+		})
 	}
 }
 
@@ -253,5 +254,18 @@ func TestRealRedisRegionsOfSlots(t *testing.T) {
 	w.busyFor(3*time.Second, w.regions...)
 	if most := w.most.Load(); most > slots+1 {
 		t.Errorf("%d out at once, want at most %d", most, slots+1)
+	}
+}
+
+// A region that has used a window up keeps the share for it, though it doesn't ask any more.
+func TestRealRedisRegionsOfALongWindow(t *testing.T) {
+	const n = 1000
+	w, _ := realWorld(t, 0, limit.SlidingWindow(n, time.Hour))
+	w.busyFor(3*time.Second, w.regions[0])
+	w.busyFor(3*time.Second, w.regions[1])
+	left := len(w.departures())
+	t.Logf("%d departures", left)
+	if left < n*95/100 || left > n+2 {
+		t.Errorf("%d departures, want %d to %d", left, n*95/100, n+2)
 	}
 }

@@ -220,3 +220,41 @@ func TestRegionsOfASlowLimit(t *testing.T) {
 		}
 	})
 }
+
+func TestRegionsConfig(t *testing.T) {
+	rdb := cuttableClient("127.0.0.1:1", new(atomic.Bool))
+	defer rdb.Close()
+	good := shared.RegionsConfig{Region: "a", Regions: []string{"a", "b"}, Ledgers: []redis.UniversalClient{rdb}}
+	for _, c := range []struct {
+		name   string
+		change func(*shared.RegionsConfig)
+	}{
+		{"none", func(c *shared.RegionsConfig) { c.Regions = nil }},
+		{"too many", func(c *shared.RegionsConfig) { c.Regions = make([]string, 51) }},
+		{"one twice", func(c *shared.RegionsConfig) { c.Regions = []string{"a", "b", "a"} }},
+		{"another region", func(c *shared.RegionsConfig) { c.Region = "c" }},
+		{"no ledger", func(c *shared.RegionsConfig) { c.Ledgers = nil }},
+		{"a nil ledger", func(c *shared.RegionsConfig) { c.Ledgers = []redis.UniversalClient{nil} }},
+		{"alone below the base", func(c *shared.RegionsConfig) { c.Alone = 0.02 }},
+		{"alone with more than all", func(c *shared.RegionsConfig) { c.Alone = 1.1 }},
+		{"a period too short", func(c *shared.RegionsConfig) { c.Period = 100 * time.Millisecond }},
+		{"a lease too short", func(c *shared.RegionsConfig) { c.Lease = 7 * time.Second }},
+	} {
+		s, err := shared.New(rdb, shared.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := good
+		c.change(&cfg)
+		if _, err := shared.NewRegions(s, cfg); !errors.Is(err, shared.ErrInvalid) {
+			t.Errorf("%s: %v, want ErrInvalid", c.name, err)
+		}
+		if _, err := shared.NewRegions(s, good); err != nil {
+			t.Errorf("after %s: %v", c.name, err)
+		}
+		if _, err := shared.NewRegions(s, good); !errors.Is(err, shared.ErrInvalid) {
+			t.Errorf("regions twice: %v, want ErrInvalid", err)
+		}
+		s.Close()
+	}
+}
