@@ -137,6 +137,9 @@ func TestRealRedisRunsNothingTwice(t *testing.T) {
 
 // Trap 37, second half: those who wait for one bucket keep nobody from another: neither in the queue, nor at the store.
 func TestRealRedisOneHotBucketParksNobody(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures what takes its time")
+	}
 	const rate = 500
 	srv := redistest.Start(t)
 	f := startFleet(t, 2, srv.Addr(), patient, limit.PerSecond(rate))

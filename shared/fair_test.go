@@ -39,6 +39,9 @@ func besideCrowds(t *testing.T, l limit.Limit, d time.Duration) (f *fleet, asked
 // Who waits alone in its instance waits no longer than the horizon and its turn among sixteen, beside those where thousands
 // do.
 func TestRealRedisFairBesideCrowds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures what takes its time")
+	}
 	const rate = 1000
 	noisy := crowded(t)
 	f, asked, left := besideCrowds(t, limit.PerSecond(rate), 5*time.Second)
@@ -68,6 +71,9 @@ func TestRealRedisFairBesideCrowds(t *testing.T) {
 
 // And it has its turn in each window.
 func TestRealRedisFairInWindows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures what takes its time")
+	}
 	const n, d = 500, time.Second
 	_, asked, left := besideCrowds(t, limit.FixedWindow(n, d), 5*d)
 	most := time.Duration(0)

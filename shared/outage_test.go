@@ -42,6 +42,9 @@ func TestRealRedisIsNotAskedWhileItIsGone(t *testing.T) {
 // Windows in an outage: what leaves at the instances' shares isn't told to Redis later, so once after it a window's number
 // more may leave, and never more than that.
 func TestRealRedisHangsUnderAWindow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures what takes its time")
+	}
 	const n, d = 500, 2 * time.Second
 	srv := redistest.Start(t)
 	f := startFleet(t, 4, srv.Addr(), shared.Config{ExpectedInstances: 4}, limit.FixedWindow(n, d))

@@ -34,6 +34,9 @@ func (w *world) within(from time.Duration, d time.Duration) int {
 
 // Without any ledger each region has what it has alone, and first those who have more come down.
 func TestRealRedisRegionsWithoutLedger(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes its time")
+	}
 	const rate = 1000
 	w, ledger := realWorld(t, 0, limit.PerSecond(rate))
 	east, west := w.regions[0], w.regions[1]
@@ -73,6 +76,7 @@ func TestRealRedisRegionsWithoutLedger(t *testing.T) {
 
 // The next ledger takes over while nobody loses what it has, and shares go on to follow the demand.
 func TestRealRedisRegionsNextLedger(t *testing.T) {
+	rarely(t)
 	const rate = 1000
 	own := []string{redistest.Start(t).Addr(), redistest.Start(t).Addr()}
 	ledger := redistest.Start(t)
@@ -120,6 +124,9 @@ func (r *region) ledger() int {
 // A region that is cut off from the ledger keeps its share until the lease ends, and then has what it has alone, which is
 // all that leaves in excess.
 func TestRealRedisRegionsPartition(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes its time")
+	}
 	const rate, base = 1000, 0.025
 	for _, c := range []struct {
 		name  string
@@ -155,6 +162,7 @@ func TestRealRedisRegionsPartition(t *testing.T) {
 
 // A region that loses its own Redis, too, goes on by itself, at no more than its share.
 func TestRealRedisRegionsOwnRedisGone(t *testing.T) {
+	rarely(t)
 	const rate, base = 1000, 0.025
 	w, _ := realWorld(t, base, limit.PerSecond(rate))
 	east, west := w.regions[0], w.regions[1]
@@ -182,6 +190,7 @@ func TestRealRedisRegionsOwnRedisGone(t *testing.T) {
 
 // Another instance leads when the one that did is gone, whether it said so or not.
 func TestRealRedisRegionsLeaderGone(t *testing.T) {
+	rarely(t)
 	const rate = 1000
 	w, _ := realWorld(t, 0, limit.PerSecond(rate))
 	east := w.regions[0]
@@ -214,6 +223,7 @@ func TestRealRedisRegionsLeaderGone(t *testing.T) {
 
 // What a window counts in one region is not another's to use.
 func TestRealRedisRegionsOfAWindow(t *testing.T) {
+	rarely(t)
 	const n, d = 1000, 2 * time.Second
 	for _, l := range []limit.Limit{limit.SlidingWindow(n, d), limit.SlidingCounter(n, d), limit.FixedWindow(n, d).ByClock()} {
 		t.Run(l.String(), func(t *testing.T) {
@@ -240,6 +250,9 @@ func TestRealRedisRegionsOfAWindow(t *testing.T) {
 }
 
 func TestRealRedisRegionsOfSlots(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes its time")
+	}
 	const slots = 40
 	w, _ := realWorld(t, 0, limit.Concurrent(slots))
 	w.hold = 20 * time.Millisecond
@@ -259,6 +272,7 @@ func TestRealRedisRegionsOfSlots(t *testing.T) {
 
 // A region that has used a window up keeps the share for it, though it doesn't ask any more.
 func TestRealRedisRegionsOfALongWindow(t *testing.T) {
+	rarely(t)
 	const n = 1000
 	w, _ := realWorld(t, 0, limit.SlidingWindow(n, time.Hour))
 	w.busyFor(3*time.Second, w.regions[0])

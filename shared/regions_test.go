@@ -3,6 +3,7 @@ package shared_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,16 @@ import (
 	"github.com/outflow-go/outflow/limit"
 	"github.com/outflow-go/outflow/shared"
 )
+
+var regionsFull = flag.Bool("regions.full", false, "run all tests of regions, which takes three minutes")
+
+// rarely skips a test of regions unless all are to be run.
+func rarely(t *testing.T) {
+	t.Helper()
+	if !*regionsFull {
+		t.Skip("it takes long: with -regions.full")
+	}
+}
 
 const (
 	regionsPeriod  = 100 * time.Millisecond
@@ -165,6 +176,9 @@ func onTwoRedis(t *testing.T, test func(t *testing.T, addrs []string)) {
 
 // Shares follow the demand, and never add up to more than the limits.
 func TestRegionsFollowTheDemand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes its time")
+	}
 	onTwoRedis(t, func(t *testing.T, addrs []string) {
 		const rate = 1000
 		w := startWorld(t, 2, addrs, addrs, 0, limit.PerSecond(rate))
@@ -208,6 +222,7 @@ func TestRegionsFollowTheDemand(t *testing.T) {
 
 // Who waits for a departure that was leased for much later, by a small share, leaves sooner when the share grows.
 func TestRegionsOfASlowLimit(t *testing.T) {
+	rarely(t)
 	onTwoRedis(t, func(t *testing.T, addrs []string) {
 		const rate = 4
 		w := startWorld(t, 2, addrs, addrs, 0, limit.PerSecond(rate))

@@ -96,6 +96,7 @@ func (m *member) gotSlots(reply any, err error, sent, _ time.Duration) {
 		m.askSlotsLocked()
 	}
 	if err != nil || m.left {
+		sl.unmet = sl.want > sl.granted // asked for again at the next turn
 		return
 	}
 	m.g.holders = holders

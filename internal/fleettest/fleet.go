@@ -66,6 +66,9 @@ func (silent) Printf(context.Context, string, ...any) {}
 // Start makes the instances, which end with the test. None calls Redis yet.
 func Start(t testing.TB, cfg Config) *Fleet {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it measures what takes its time")
+	}
 	redis.SetLogger(silent{})
 	if cfg.Instances == 0 {
 		cfg.Instances = 16
