@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/outflow-go/outflow/internal/fleettest"
 	"github.com/outflow-go/outflow/internal/redistest"
 	"github.com/outflow-go/outflow/leakyqueue"
 	"github.com/outflow-go/outflow/limit"
@@ -137,9 +138,7 @@ func TestRealRedisRunsNothingTwice(t *testing.T) {
 
 // Trap 37, second half: those who wait for one bucket keep nobody from another: neither in the queue, nor at the store.
 func TestRealRedisOneHotBucketParksNobody(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures what takes its time")
-	}
+	fleettest.Timed(t)
 	const rate = 500
 	srv := redistest.Start(t)
 	f := startFleet(t, 2, srv.Addr(), patient, limit.PerSecond(rate))

@@ -15,7 +15,7 @@ import (
 // TestNoDrift takes very many departures, and none of them is a microsecond off the exact moment, rounded up.
 func TestNoDrift(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it measures what takes its time")
+		t.Skip("it takes its time")
 	}
 	for _, c := range []struct {
 		l     limit.Limit

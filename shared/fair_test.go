@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outflow-go/outflow/internal/fleettest"
 	"github.com/outflow-go/outflow/internal/redistest"
 	"github.com/outflow-go/outflow/leakyqueue"
 	"github.com/outflow-go/outflow/limit"
@@ -39,9 +40,7 @@ func besideCrowds(t *testing.T, l limit.Limit, d time.Duration) (f *fleet, asked
 // Who waits alone in its instance waits no longer than the horizon and its turn among sixteen, beside those where thousands
 // do.
 func TestRealRedisFairBesideCrowds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures what takes its time")
-	}
+	fleettest.Timed(t)
 	const rate = 1000
 	noisy := crowded(t)
 	f, asked, left := besideCrowds(t, limit.PerSecond(rate), 5*time.Second)
@@ -71,9 +70,7 @@ func TestRealRedisFairBesideCrowds(t *testing.T) {
 
 // And it has its turn in each window.
 func TestRealRedisFairInWindows(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures what takes its time")
-	}
+	fleettest.Timed(t)
 	const n, d = 500, time.Second
 	_, asked, left := besideCrowds(t, limit.FixedWindow(n, d), 5*d)
 	most := time.Duration(0)

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/outflow-go/outflow"
+	"github.com/outflow-go/outflow/internal/fleettest"
 	"github.com/outflow-go/outflow/internal/redistest"
 	"github.com/outflow-go/outflow/internal/testserver"
 	"github.com/outflow-go/outflow/limit"
@@ -41,9 +42,7 @@ func (n *noted) RoundTrip(r *http.Request) (*http.Response, error) {
 // One of sixteen clients is told "429, Retry-After: 1". From when Redis hears of it next to nobody leaves anywhere until the
 // pause is over, and no herd leaves then.
 func TestRealRedisOneIsLimited(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures what takes its time")
-	}
+	fleettest.Timed(t)
 	const n, rate, rounds = 16, 1000, 5
 	srv := redistest.Start(t)
 	var refuse atomic.Bool

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outflow-go/outflow/internal/fleettest"
 	"github.com/outflow-go/outflow/internal/redistest"
 	"github.com/outflow-go/outflow/leakyqueue"
 	"github.com/outflow-go/outflow/limit"
@@ -42,9 +43,7 @@ func TestRealRedisIsNotAskedWhileItIsGone(t *testing.T) {
 // Windows in an outage: what leaves at the instances' shares isn't told to Redis later, so once after it a window's number
 // more may leave, and never more than that.
 func TestRealRedisHangsUnderAWindow(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures what takes its time")
-	}
+	fleettest.Timed(t)
 	const n, d = 500, 2 * time.Second
 	srv := redistest.Start(t)
 	f := startFleet(t, 4, srv.Addr(), shared.Config{ExpectedInstances: 4}, limit.FixedWindow(n, d))

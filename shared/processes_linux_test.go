@@ -22,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/outflow-go/outflow"
+	"github.com/outflow-go/outflow/internal/fleettest"
 	"github.com/outflow-go/outflow/internal/redistest"
 	"github.com/outflow-go/outflow/internal/testserver"
 	"github.com/outflow-go/outflow/leakyqueue"
@@ -280,9 +281,7 @@ func departuresOf(all []*process) []time.Duration {
 // was leased by one that is gone isn't used by anybody: so after each the fleet is back at its rate when the horizon of
 // that has passed.
 func TestRealRedisProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures what takes its time")
-	}
+	fleettest.Timed(t)
 	for _, waiters := range []int{16, 64} {
 		t.Run(fmt.Sprint(waiters), func(t *testing.T) {
 			const rate = 1000
@@ -348,9 +347,7 @@ func TestRealRedisProcesses(t *testing.T) {
 // with its requests out, and when one is halted for longer than its slots' lease and goes on. The slots of those are back
 // with the end of their lease, and who goes on is told that it had lost them.
 func TestRealRedisProcessesShareSlots(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures what takes its time")
-	}
+	fleettest.Timed(t)
 	const slots, lease = 20, 600 * time.Millisecond
 	up := testserver.New().Answering(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		select {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outflow-go/outflow/internal/fleettest"
 	"github.com/outflow-go/outflow/internal/redistest"
 	"github.com/outflow-go/outflow/limit"
 )
@@ -34,9 +35,7 @@ func (w *world) within(from time.Duration, d time.Duration) int {
 
 // Without any ledger each region has what it has alone, and first those who have more come down.
 func TestRealRedisRegionsWithoutLedger(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes its time")
-	}
+	fleettest.Timed(t)
 	const rate = 1000
 	w, ledger := realWorld(t, 0, limit.PerSecond(rate))
 	east, west := w.regions[0], w.regions[1]
@@ -124,9 +123,7 @@ func (r *region) ledger() int {
 // A region that is cut off from the ledger keeps its share until the lease ends, and then has what it has alone, which is
 // all that leaves in excess.
 func TestRealRedisRegionsPartition(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes its time")
-	}
+	fleettest.Timed(t)
 	const rate, base = 1000, 0.025
 	for _, c := range []struct {
 		name  string
@@ -250,9 +247,7 @@ func TestRealRedisRegionsOfAWindow(t *testing.T) {
 }
 
 func TestRealRedisRegionsOfSlots(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes its time")
-	}
+	fleettest.Timed(t)
 	const slots = 40
 	w, _ := realWorld(t, 0, limit.Concurrent(slots))
 	w.hold = 20 * time.Millisecond

@@ -66,9 +66,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 // Start makes the instances, which end with the test. None calls Redis yet.
 func Start(t testing.TB, cfg Config) *Fleet {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("it measures what takes its time")
-	}
+	Timed(t)
 	redis.SetLogger(silent{})
 	if cfg.Instances == 0 {
 		cfg.Instances = 16
