@@ -214,6 +214,9 @@ local function ahead(costs, high)
   return max(1, floor(most))
 end
 
+-- Where a wide bucket is leased for all of a horizon, those who need a narrow one too would get no more than one at a time.
+local reach = nbuckets > 1 and 2 * horizon or horizon
+
 local out = {} -- pairs of a moment and how many leave then
 local granted, at_once, later, short = 0, 0, 0, paused
 local costs, high
@@ -234,7 +237,7 @@ for _ = 1, number() do
       at_once = at_once + 1
     else
       queue = queue or ahead(costs, high)
-      short = granted > 0 and (t > now + horizon or later >= queue) or waits(t, costs, high)
+      short = granted > 0 and (t > now + reach or later >= queue) or waits(t, costs, high)
       later = later + 1
     end
     if short then break end

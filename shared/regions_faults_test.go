@@ -123,7 +123,7 @@ func (r *region) ledger() int {
 // A region that is cut off from the ledger keeps its share until the lease ends, and then has what it has alone, which is
 // all that leaves in excess.
 func TestRealRedisRegionsPartition(t *testing.T) {
-	fleettest.Timed(t)
+	rarely(t)
 	const rate, base = 1000, 0.025
 	for _, c := range []struct {
 		name  string
@@ -247,7 +247,7 @@ func TestRealRedisRegionsOfAWindow(t *testing.T) {
 }
 
 func TestRealRedisRegionsOfSlots(t *testing.T) {
-	fleettest.Timed(t)
+	rarely(t)
 	const slots = 40
 	w, _ := realWorld(t, 0, limit.Concurrent(slots))
 	w.hold = 20 * time.Millisecond
