@@ -312,14 +312,13 @@ func parseRecord(text string) record {
 
 // answer is what the region's Redis says.
 type answer struct {
-	now     int64
-	leads   bool
-	record  record
-	left    time.Duration // until the record ends
-	inUse   int           // the most shares that any instance may have in effect
-	used    float64
-	spent   float64
-	reports int
+	now    int64
+	leads  bool
+	record record
+	left   time.Duration // until the record ends
+	inUse  int           // the most shares that any instance may have in effect
+	used   float64
+	spent  float64
 }
 
 // ask leaves a report in the region's Redis, and a record if there is one.
