@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outflow-go/outflow/internal/fleettest"
 	"github.com/outflow-go/outflow/limit"
 	"github.com/outflow-go/outflow/shared"
 )
@@ -15,6 +16,7 @@ import (
 var patient = shared.Config{Timeout: 10 * time.Second}
 
 func TestSlotsAreSharedAndUsed(t *testing.T) {
+	fleettest.Timed(t)
 	onRedis(t, func(t *testing.T, addr string) {
 		f := startFleet(t, 4, addr, patient, limit.Concurrent(10))
 		f.run(3*time.Second, 10, 20*time.Millisecond)
@@ -34,6 +36,7 @@ func TestSlotsAreSharedAndUsed(t *testing.T) {
 
 // With fewer slots than instances everybody gets its turn.
 func TestSlotsTakeTurns(t *testing.T) {
+	fleettest.Timed(t)
 	onRedis(t, func(t *testing.T, addr string) {
 		f := startFleet(t, 3, addr, patient, limit.Concurrent(1))
 		f.run(3*time.Second, 5, 10*time.Millisecond)
@@ -77,6 +80,7 @@ func TestSlotsOfTheDeadComeBack(t *testing.T) {
 }
 
 func TestSlotsThatWereLostAreTold(t *testing.T) {
+	fleettest.Timed(t)
 	onRedis(t, func(t *testing.T, addr string) {
 		f := startFleet(t, 2, addr, shared.Config{SlotLease: 300 * time.Millisecond, Timeout: time.Minute}, limit.Concurrent(4))
 		slow := f.instances[0]
@@ -109,6 +113,7 @@ func (f *fleet) release(wg *sync.WaitGroup) { close(f.over); wg.Wait() }
 
 // Also those who share slots and no rate know how many they are, so that in an outage each has its part of them.
 func TestSlotsInAnOutage(t *testing.T) {
+	fleettest.Timed(t)
 	onRedis(t, func(t *testing.T, addr string) {
 		const n, slots = 3, 12
 		f := startFleet(t, n, addr, shared.Config{SlotLease: time.Second, Timeout: 300 * time.Millisecond}, limit.Concurrent(slots))

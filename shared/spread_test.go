@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/outflow-go/outflow/internal/fleettest"
 	"github.com/outflow-go/outflow/internal/redistest"
 	"github.com/outflow-go/outflow/leakyqueue"
 	"github.com/outflow-go/outflow/limit"
@@ -17,6 +18,7 @@ import (
 // Buckets that hold jointly are charged jointly on a Cluster, whose nodes they would be spread over otherwise; and where
 // they are spread, their limits hold all the same.
 func TestRealRedisClusterHoldsJointly(t *testing.T) {
+	fleettest.Timed(t)
 	c := redistest.StartCluster(t, 3, 0)
 	for _, spread := range []bool{false, true} {
 		name := map[bool]string{false: "in one place", true: "spread"}[spread]
