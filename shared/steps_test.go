@@ -210,7 +210,7 @@ func TestPauseAndResume(t *testing.T) {
 				t.Fatalf("paused at %d until %d", now-base, until-base)
 			}
 			m, err := sub.ReceiveMessage(ctx)
-			if want := fmt.Sprintf("%d %d %s", base, base+2_000_000, b.key); err != nil || m.Payload != want {
+			if want := fmt.Sprintf("%d %d %s", int64(base), int64(base+2_000_000), b.key); err != nil || m.Payload != want {
 				t.Fatalf("told %q, %v, want %q", m.Payload, err, want)
 			}
 			p.length = time.Second // a shorter one changes nothing
