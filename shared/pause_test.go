@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outflow-go/outflow/internal/fleettest"
 	"github.com/outflow-go/outflow/leakyqueue"
 	"github.com/outflow-go/outflow/limit"
 	"github.com/outflow-go/outflow/shared"
@@ -13,6 +14,7 @@ import (
 
 // A pause that one instance is asked for reaches all of them: nobody leaves until it ends, and nobody at once then.
 func TestPauseReachesTheFleet(t *testing.T) {
+	fleettest.Timed(t)
 	onRedis(t, func(t *testing.T, addr string) {
 		const n, rate, pause = 16, 1000, 700 * time.Millisecond
 		f := startFleet(t, n, addr, shared.Config{}, limit.PerSecond(rate))
