@@ -13,7 +13,6 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/outflow-go/outflow/internal/fleettest"
 	"github.com/outflow-go/outflow/internal/redistest"
 	"github.com/outflow-go/outflow/leakyqueue"
 	"github.com/outflow-go/outflow/limit"
@@ -177,7 +176,7 @@ func onTwoRedis(t *testing.T, test func(t *testing.T, addrs []string)) {
 
 // Shares follow the demand, and never add up to more than the limits.
 func TestRegionsFollowTheDemand(t *testing.T) {
-	fleettest.Timed(t)
+	rarely(t)
 	onTwoRedis(t, func(t *testing.T, addrs []string) {
 		const rate = 1000
 		w := startWorld(t, 2, addrs, addrs, 0, limit.PerSecond(rate))
