@@ -216,7 +216,7 @@ func (l *Learner) Accepted(f Flight, now time.Duration) {
 			l.opening = opening{}
 		}
 		if l.pace.rate == 0 && l.outage.before > 0 {
-			l.pace.recover(l.outage.before)
+			l.pace.recover(l.outage.before, l.bounds)
 		}
 	}
 }

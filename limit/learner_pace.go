@@ -60,9 +60,9 @@ func (p *pace) hold(rate, goal float64, horizon time.Duration, b LearnerBounds) 
 	p.set(rate, b)
 }
 
-func (p *pace) recover(rate float64) {
+func (p *pace) recover(rate float64, b LearnerBounds) {
 	p.phase, p.from, p.held, p.begun = recovering, rate, 0, 0
-	p.rate = rate
+	p.set(rate, b)
 }
 
 func (p *pace) set(rate float64, b LearnerBounds) {
